@@ -1,0 +1,26 @@
+"""Midstream: continuous multi-way windowed joins whose plan can change midstream.
+
+>>> import midstream as ms
+>>> sorted(name for name in ms.__all__ if name.endswith("Error"))
+['EngineError', 'InputError', 'MidstreamError', 'PlanError', 'QueryError', 'SnapshotError']
+"""
+
+from midstream.engine.snapshot import Snapshot
+from midstream.errors import EngineError, InputError, MidstreamError, PlanError, QueryError, SnapshotError
+from midstream.plan import Plan
+from midstream.query import Query, query
+from midstream.session import Engine
+
+__all__ = [
+    "Engine",
+    "EngineError",
+    "InputError",
+    "MidstreamError",
+    "Plan",
+    "PlanError",
+    "Query",
+    "QueryError",
+    "Snapshot",
+    "SnapshotError",
+    "query",
+]

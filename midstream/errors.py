@@ -1,0 +1,31 @@
+"""One root error and one child per stage, so that a caller can catch as narrowly as it likes.
+
+A message says where, what, and what would be right:
+``query: unknown stream 'ordrs' at line 2, column 8; streams given: orders, payments``.
+"""
+
+from __future__ import annotations
+
+
+class MidstreamError(Exception):
+    """The root of every error that Midstream raises on purpose."""
+
+
+class QueryError(MidstreamError):
+    """The query text, or the schemas given with it, cannot be understood."""
+
+
+class PlanError(MidstreamError):
+    """A plan is not a binary tree over exactly the inputs of the query."""
+
+
+class InputError(MidstreamError):
+    """A push was refused; nothing changed."""
+
+
+class EngineError(MidstreamError):
+    """The engine cannot do this now: it is finished, closed, or was asked for something it does not have."""
+
+
+class SnapshotError(MidstreamError):
+    """A snapshot cannot be read, or does not fit the query."""
