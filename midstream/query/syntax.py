@@ -1,0 +1,237 @@
+"""Text -> syntax tree: sqlglot's Spark SQL with CQL's windows lifted out and every place kept.
+
+The text is tokenised once. A bracketed window such as ``[RANGE 10 MINUTES]`` is not SQL, so its tokens are taken out
+of the stream before sqlglot parses the rest, and kept with their places; `sources` gives them back to the names that
+they follow. Tokens keep their offsets, so every node of the tree can be pointed at in the original text:
+
+    SELECT o.id FROM orders [RANGE 10 MINUTES] o      ->  windows:  RANGE 10 MINUTES, after 'orders'
+                                                      ->  sqlglot:  SELECT o.id FROM orders o
+
+Two methods of sqlglot's parser are extended so that operands remember their extent, because sqlglot itself keeps
+places of names and literals only.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.spark import SparkParser
+
+from midstream.errors import QueryError
+
+QUERY_TEXT = "a query is SELECT ... FROM ... WHERE ..."
+
+_EXTENT = "extent"
+
+
+class _CqlParser(SparkParser):
+    """Spark's grammar; functions stay as written, because `functions` knows them, and operands have extents."""
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: SparkParser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST", "EXTRACT")
+    }
+    NO_PAREN_FUNCTIONS: ClassVar[dict[TokenType, Any]] = {}
+
+    def _parse_unary(self) -> exp.Expr | None:
+        first = self._curr
+        return self._with_extent(first, super()._parse_unary())
+
+    def _parse_range(self, this: exp.Expr | None = None, parse_is: bool = False) -> exp.Expr | None:
+        first = None if this else self._curr
+        before = None if this is None else this.meta.get(_EXTENT)
+        node = super()._parse_range(this, parse_is)
+        if before and node is not None and node is not this:
+            node.meta[_EXTENT] = (before[0], self._prev.end)
+            return node
+        return self._with_extent(first, node)
+
+    def _with_extent(self, first: Token | None, node: exp.Expr | None) -> exp.Expr | None:
+        if first and node is not None and self._prev:
+            node.meta[_EXTENT] = (first.start, self._prev.end)
+        return node
+
+
+class _Cql(Spark):
+    """Spark's dialect, with double quotes for names as in standard SQL and '' for a quote inside a string."""
+
+    class Tokenizer(Spark.Tokenizer):
+        QUOTES: ClassVar[list[str | tuple[str, str]]] = ["'"]
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`", '"']
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'"]
+
+    Parser = _CqlParser
+
+
+@dataclass(frozen=True)
+class WindowText:
+    """A bracketed window: the words inside, its first and last offset, and the last offset of the token before it."""
+
+    words: str
+    start: int
+    end: int
+    after: int
+
+
+class Source:
+    """The text of a query, its tokens, and the places of things in it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = self._tokenise()
+        self.windows, self._sql_tokens = self._lift_windows()
+
+    def place(self, offset: int) -> str:
+        before = self.text[:offset]
+        return f"line {before.count(chr(10)) + 1}, column {offset - (before.rfind(chr(10)) + 1) + 1}"
+
+    def error(self, at: exp.Expr | Token | int, what: str, right: str = "") -> QueryError:
+        """An error that says where, what, and what would be right."""
+        offset = at if isinstance(at, int) else at.start if isinstance(at, Token) else self.extent(at)[0]
+        return QueryError(f"query: {what} at {self.place(offset)}" + (f"; {right}" if right else ""))
+
+    def extent(self, node: exp.Expr) -> tuple[int, int]:
+        """The first and the last offset of what a node was written as."""
+        starts, ends = [], []
+        for child in node.walk(prune=lambda one: _EXTENT in one.meta):
+            if _EXTENT in child.meta:
+                start, end = child.meta[_EXTENT]
+            elif "start" in child.meta:
+                start, end = child.meta["start"], child.meta["end"]
+            else:
+                continue
+            starts.append(start)
+            ends.append(end)
+        if starts:
+            return min(starts), max(ends)
+        return self.extent(node.parent) if node.parent else (0, len(self.text) - 1)
+
+    def written(self, node: exp.Expr) -> str:
+        """What a node was written as, with comments left out and white space reduced to single blanks."""
+        start, end = self.extent(node)
+        first = bisect_left(self.tokens, start, key=lambda token: token.start)
+        last = bisect_right(self.tokens, end, key=lambda token: token.start)
+        return self._joined(self.tokens[first:last])
+
+    def before(self, offset: int, skip: Container[TokenType] = ()) -> Token | None:
+        """The last token of SQL before an offset, going back over tokens of some types, windows left out."""
+        index = bisect_left(self._sql_tokens, offset, key=lambda token: token.start) - 1
+        while index > 0 and self._sql_tokens[index].token_type in skip:
+            index -= 1
+        return self._sql_tokens[index] if index >= 0 else None
+
+    def after(self, token: Token) -> int:
+        """The offset of the token of SQL that follows one."""
+        index = bisect_right(self._sql_tokens, token.start, key=lambda one: one.start)
+        return self._sql_tokens[index].start if index < len(self._sql_tokens) else len(self.text)
+
+    def find(self, first: int, last: int, *types: TokenType) -> Token | None:
+        """The first token of SQL of one of these types between two offsets, outside parentheses and not after a dot."""
+        depth, dotted = 0, False
+        for token in self._sql_tokens:
+            if not first <= token.start <= last:
+                continue
+            if token.token_type in types and not depth and not dotted:
+                return token
+            depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+            dotted = token.token_type == TokenType.DOT
+        return None
+
+    def parse(self) -> exp.Expr:
+        """The syntax tree of the one statement in the text."""
+        self._check_statement()
+        try:
+            statements = _Cql().parser().parse(self._sql_tokens, self.text)
+        except ParseError as error:
+            raise self._syntax_error(error) from None
+        except RecursionError:
+            raise self.error(0, "the query is nested too deeply", "write it with fewer parentheses") from None
+        except Exception as error:  # sqlglot lets other errors through for some malformed texts
+            raise self.error(0, f"the text is not SQL ({error})", QUERY_TEXT) from None
+        tree = statements[0] if statements else None
+        if tree is None:
+            raise self.error(0, "the query is empty", QUERY_TEXT)
+        return tree
+
+    def _check_statement(self) -> None:
+        """Refuse what is not one SELECT before sqlglot sees it, because sqlglot knows many other statements."""
+        tokens = self._sql_tokens
+        if not tokens or tokens[0].token_type == TokenType.SEMICOLON:
+            raise self.error(0, "the query is empty", QUERY_TEXT)
+        if tokens[0].token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
+            raise self.error(tokens[0], f"a query does not begin with '{tokens[0].text}'", QUERY_TEXT)
+        ends = [index for index, token in enumerate(tokens) if token.token_type == TokenType.SEMICOLON]
+        second = next((tokens[index + 1] for index in ends if index + 1 not in (*ends, len(tokens))), None)
+        if second is not None:
+            raise self.error(second, "a second statement is not supported", "write one SELECT")
+
+    def _joined(self, tokens: Iterable[Token]) -> str:
+        pieces: list[str] = []
+        reached = 0
+        for token in tokens:
+            if token.start < reached:  # sqlglot makes several tokens of one, such as 3L
+                continue
+            if pieces and token.start > reached:
+                pieces.append(" ")
+            pieces.append(self.text[token.start : token.end + 1])
+            reached = token.end + 1
+        return "".join(pieces)
+
+    def _tokenise(self) -> list[Token]:
+        try:
+            return _Cql().tokenize(self.text)
+        except (TokenError, ParseError, RecursionError):
+            offset = self._unreadable()
+            right = "close the quote" if self.text[offset : offset + 1] in ("'", '"', "`") else ""
+            raise self.error(offset, "the text cannot be read", right) from None
+
+    def _unreadable(self) -> int:
+        """The offset of the quote that is never closed: the last one before which everything can be read."""
+        for offset in range(len(self.text) - 1, -1, -1):
+            if self.text[offset] in "'\"`":
+                try:
+                    _Cql().tokenize(self.text[:offset])
+                except (TokenError, ParseError, RecursionError):
+                    continue
+                return offset
+        return 0
+
+    def _lift_windows(self) -> tuple[list[WindowText], list[Token]]:
+        windows: list[WindowText] = []
+        rest: list[Token] = []
+        opened: Token | None = None
+        inside: list[Token] = []
+        for token in self.tokens:
+            if token.token_type == TokenType.L_BRACKET and opened is None:
+                opened, inside = token, []
+            elif token.token_type == TokenType.R_BRACKET and opened is not None:
+                after = rest[-1].end if rest else -1
+                windows.append(WindowText(self._joined(inside), opened.start, token.end, after))
+                opened = None
+            elif token.token_type == TokenType.R_BRACKET:
+                raise self.error(token, "']' has no '[' before it", "write a window such as [RANGE 10 MINUTES]")
+            elif opened is not None:
+                inside.append(token)
+            else:
+                rest.append(token)
+        if opened is not None:
+            raise self.error(opened, "'[' is never closed", "write a window such as [RANGE 10 MINUTES]")
+        return windows, rest
+
+    def _syntax_error(self, error: ParseError) -> QueryError:
+        details = error.errors[0] if error.errors else {}
+        shown = str(details.get("highlight") or "")
+        token = next(
+            (one for one in self._sql_tokens if (one.line, one.col) == (details.get("line"), details.get("col"))), None
+        )
+        missing = str(details.get("description") or "").startswith("Required")
+        if token is None or (token is self._sql_tokens[-1] and missing):
+            return self.error(len(self.text.rstrip()), "the text ends where something more is expected")
+        what = f"something is missing after '{shown}'" if missing else f"'{shown}' is not expected here"
+        return self.error(token, f"syntax error: {what}")

@@ -1,0 +1,1 @@
+"""The tests; `tests.oracle` computes every result a second time."""
