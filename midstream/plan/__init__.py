@@ -1,0 +1,8 @@
+"""From a query to a plan: frozen trees over its inputs, their notation, their drawing, and a first choice."""
+
+from midstream.plan.choose import default_plan
+from midstream.plan.draw import draw, outline
+from midstream.plan.notation import parse_plan
+from midstream.plan.tree import Join, Leaf, Node, Plan
+
+__all__ = ["Join", "Leaf", "Node", "Plan", "default_plan", "draw", "outline", "parse_plan"]

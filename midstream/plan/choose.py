@@ -1,0 +1,115 @@
+"""The plan that a query starts with when nobody gives one.
+
+Nothing is known yet about rates and selectivities, so the choice leans on the query alone and is the same on every
+run. It is left-deep: begin with the two inputs that are connected best, then add, one after the other, the input that
+is connected best to those already there. Better means, in this order:
+
+1. the stronger predicates: more equalities, then bands closed on both sides, half-open bands, thetas that can be
+   tested at this join, thetas that still wait for a further input;
+2. the smaller input: a static table with a filter, which throws rows out and never changes; then ROWS windows by their
+   rows, RANGE windows by their length, UNBOUNDED ones; last a table without a filter, because it only adds columns and
+   makes every state above it larger. Of equal windows the one with more filters is smaller;
+3. the order of FROM.
+
+Inputs that no chain of predicates connects are islands: each island gets its own tree, and cross products stand only
+on top, between the islands. An island with a stream does not begin with two tables.
+
+Statistics of the running query, not rules, should make later choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from itertools import combinations
+
+from midstream.plan.tree import Join, Leaf, Node, Plan
+from midstream.query.model import Call, Expr, Query, WindowKind
+
+_WINDOW_ORDER = {WindowKind.STATIC: 0, WindowKind.ROWS: 1, WindowKind.RANGE: 2, WindowKind.UNBOUNDED: 3}
+
+Strength = tuple[int, int, int, int, int]
+"""Equalities, closed bands, half-open bands, thetas tested here, thetas that wait: more is better."""
+
+Size = tuple[bool, int, int, int]
+"""Whether it only adds columns, the window's kind and size, the filters (negative): less is better."""
+
+
+def default_plan(query: Query) -> Plan:
+    """A sensible plan from the query's predicates and windows alone, left-deep unless it must have cross products.
+
+    >>> import pyarrow as pa, midstream as ms
+    >>> schema = pa.schema({"ts": pa.int64(), "k": pa.int64(), "x": pa.int64()})
+    >>> text = "SELECT a.k FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR], c [RANGE 1 MINUTE] WHERE a.x = b.x AND b.k = c.k"
+    >>> query = ms.query(text, schemas={"a": schema, "b": schema, "c": schema}, event_time="ts")
+    >>> print(default_plan(query))
+    ((b c) a)
+    """
+    left = frozenset(range(len(query.inputs)))
+    root = _island(query, left)
+    while left := left - root.inputs:
+        root = Join(root, _island(query, left))
+    return Plan(query.aliases, root)
+
+
+def strength(query: Query, joined: Set[int], number: int) -> Strength:
+    """What connects one input with the inputs already joined, strongest kind first; all zero if nothing does."""
+    equalities = sum(number in one.inputs and bool(one.inputs & joined) for one in query.key_classes)
+    closed = half_open = 0
+    for band in query.bands:
+        ends = {band.left_input, band.right_input}
+        if number in ends and ends - {number} <= joined:
+            if band.low is None or band.high is None:
+                half_open += 1
+            else:
+                closed += 1
+    tested = waiting = 0
+    for theta in query.thetas:
+        others = theta.inputs - {number}
+        if number in theta.inputs and others & joined:
+            if others <= joined:
+                tested += 1
+            else:
+                waiting += 1
+    return equalities, closed, half_open, tested, waiting
+
+
+def _island(query: Query, left: frozenset[int]) -> Node:
+    """A left-deep tree over the best connected of the inputs that are left and all that is connected with them."""
+    pairs = [(one, other) for one, other in combinations(sorted(left), 2) if any(strength(query, {one}, other))]
+    if not pairs:
+        return Leaf(min(left, key=lambda number: (_size(query, number), number)))
+    first = min(pairs, key=lambda pair: _pair_rank(query, pair))
+    tree = Join(Leaf(first[0]), Leaf(first[1]))
+    while near := [number for number in left - tree.inputs if any(strength(query, tree.inputs, number))]:
+        tree = Join(tree, Leaf(min(near, key=lambda number: _rank(query, tree.inputs, number))))
+    return tree
+
+
+def _pair_rank(query: Query, pair: tuple[int, int]) -> tuple[bool, Strength, list[Size], tuple[int, int]]:
+    one, other = pair
+    no_stream = query.inputs[one].is_static and query.inputs[other].is_static
+    sizes = sorted((_size(query, one), _size(query, other)), reverse=True)
+    return no_stream, _strongest_first(strength(query, {one}, other)), sizes, pair
+
+
+def _rank(query: Query, joined: Set[int], number: int) -> tuple[Strength, Size, int]:
+    return _strongest_first(strength(query, joined, number)), _size(query, number), number
+
+
+def _strongest_first(found: Strength) -> Strength:
+    equalities, closed, half_open, tested, waiting = found
+    return -equalities, -closed, -half_open, -tested, -waiting
+
+
+def _size(query: Query, number: int) -> Size:
+    one = query.inputs[number]
+    filters = sum(not _only_drops_nulls(expr) for expr in one.filters)
+    only_adds_columns = one.is_static and not filters
+    return only_adds_columns, _WINDOW_ORDER[one.window.kind], one.window.size, -filters
+
+
+def _only_drops_nulls(expr: Expr) -> bool:
+    """Whether a filter is there only because the join could not match a null anyway."""
+    if isinstance(expr, Call) and expr.function == "not":
+        return isinstance(expr.args[0], Call) and expr.args[0].function == "is_null"
+    return isinstance(expr, Call) and expr.function == "isnotnull"

@@ -1,0 +1,148 @@
+"""Plan text: ``((R S) T) U``, read and checked; `str(plan)` writes it.
+
+A plan is two parts side by side, and a part is an input's alias or a pair in parentheses. The outer parentheses may be
+left out, aliases match without regard to case, and an alias that is not one plain word stands in double quotes or
+backticks, a quote inside it doubled. Reading goes from left to right with a stack of open parentheses, so the depth of
+a plan is not limited by the depth of Python's own stack.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from midstream.errors import PlanError
+from midstream.plan.tree import Join, Leaf, Node, Plan, notation, quoted
+
+_TOKEN = re.compile(
+    r"""\s*(?: (?P<open>\() | (?P<close>\)) | "(?P<double>(?:[^"]|"")*)" | `(?P<backtick>(?:[^`]|``)*)`
+           | (?P<word>[^\s()"`,]+) | (?P<other>\S) | $)""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str
+    value: str
+    at: int
+
+
+@dataclass
+class _Group:
+    """An open parenthesis, or the whole text: where it is, where its first part is, and the parts read so far."""
+
+    at: int
+    first: int = 0
+    parts: list[Node] = field(default_factory=list)
+
+    def add(self, part: Node, at: int) -> None:
+        if not self.parts:
+            self.first = at
+        self.parts.append(part)
+
+
+def parse_plan(text: str, aliases: Sequence[str]) -> Plan:
+    """The plan that a text describes, over the inputs `aliases` in the order of FROM.
+
+    >>> print(parse_plan("(r s) t", ["R", "S", "T"]))
+    ((R S) T)
+    >>> parse_plan("(R X) T", ["R", "S", "T"])
+    Traceback (most recent call last):
+    midstream.errors.PlanError: plan: unknown input 'X' at column 4; inputs: R, S, T
+    """
+    reader = _Reader(text, tuple(aliases))
+    return Plan(tuple(aliases), reader.read())
+
+
+class _Reader:
+    def __init__(self, text: str, aliases: tuple[str, ...]) -> None:
+        self.text = text
+        self.aliases = aliases
+        self.numbers = {alias.lower(): number for number, alias in enumerate(aliases)}
+        self.first_use: dict[int, int] = {}
+
+    def read(self) -> Node:
+        groups = [_Group(0)]
+        for token in self._tokens():
+            if token.kind == "open":
+                groups.append(_Group(token.at))
+            elif token.kind == "close":
+                if len(groups) == 1:
+                    raise self._error(f"')' {self._where(token.at)} closes nothing; take it out or open it with '('")
+                group = groups.pop()
+                groups[-1].add(self._pair(group), group.at)
+            else:
+                groups[-1].add(self._leaf(token), token.at)
+        if len(groups) > 1:
+            raise self._error(f"'(' {self._where(groups[-1].at)} is not closed; add ')'")
+        return self._pair(groups[0])
+
+    def _tokens(self) -> Iterator[_Token]:
+        position = 0
+        while match := _TOKEN.match(self.text, position):
+            position = match.end()
+            kind = match.lastgroup
+            if kind is None:
+                return
+            value = match[kind]
+            if kind in ("double", "backtick"):
+                quote = '"' if kind == "double" else "`"
+                yield _Token("alias", value.replace(quote * 2, quote), match.start(kind) - 1)
+            elif kind == "word":
+                yield _Token("alias", value, match.start(kind))
+            elif kind == "other":
+                right = "separate inputs by blanks" if value == "," else f"close it with {value}"
+                what = "unexpected ','" if value == "," else f"open quote {value}"
+                raise self._error(f"{what} {self._where(match.start(kind))}; {right}")
+            else:
+                yield _Token(kind, value, match.start(kind))
+
+    def _leaf(self, token: _Token) -> Leaf:
+        number = self.numbers.get(token.value.lower())
+        if number is None:
+            raise self._error(f"unknown input '{token.value}' {self._where(token.at)}; inputs: {self._inputs}")
+        if number in self.first_use:
+            both = f"{self._where(self.first_use[number])} and {self._where(token.at)}"
+            raise self._error(f"input '{self.aliases[number]}' is used twice, {both}; inputs: {self._inputs}")
+        self.first_use[number] = token.at
+        return Leaf(number)
+
+    def _pair(self, group: _Group) -> Node:
+        parts = group.parts
+        if not parts:
+            whole = not self.text.strip()
+            what = "the text is empty" if whole else f"nothing between the parentheses {self._where(group.at)}"
+            example = self._example([quoted(alias) for alias in self.aliases])
+            raise self._error(f"{what}; write a plan like {example}; inputs: {self._inputs}")
+        if len(parts) == 1:
+            return parts[0]
+        if len(parts) == 2:
+            return Join(parts[0], parts[1])
+        example = self._example([notation(part, self.aliases) for part in parts])
+        raise self._error(
+            f"{len(parts)} parts side by side {self._where(group.first)}; "
+            f"a join has two: bracket pairs, for example {example}"
+        )
+
+    @staticmethod
+    def _example(parts: Sequence[str]) -> str:
+        """The parts, joined one after the other."""
+        example = parts[0]
+        for part in parts[1:]:
+            example = f"({example} {part})"
+        return example
+
+    @property
+    def _inputs(self) -> str:
+        return ", ".join(self.aliases)
+
+    def _where(self, at: int) -> str:
+        line = self.text.count("\n", 0, at) + 1
+        column = at - self.text.rfind("\n", 0, at)
+        return f"at line {line}, column {column}" if "\n" in self.text else f"at column {column}"
+
+    @staticmethod
+    def _error(message: str) -> PlanError:
+        return PlanError(f"plan: {message}")

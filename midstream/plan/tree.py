@@ -1,0 +1,150 @@
+"""Plan trees: which inputs are joined with which, and in what order. Frozen, checked when built, nothing runs here.
+
+A plan is a binary tree over the inputs of a query, each exactly once, in any shape::
+
+        left-deep                 bushy
+            ⋈                       ⋈
+         ┌──┴──┐                 ┌──┴──┐
+         ⋈     T                 ⋈     ⋈
+       ┌─┴─┐                   ┌─┴─┐ ┌─┴─┐
+       R   S                   R   S T   U
+
+Every node stands for a state. What a state holds depends only on the set of inputs below it, never on their order or
+shape, so `Node.inputs` is a state's identity: a plan change keeps every state whose set occurs in both plans.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from midstream.errors import PlanError
+
+_PLAIN = re.compile(r'[^\s()"`,]+')
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """The base window of one input, by its number in FROM.
+
+    >>> Leaf(2).inputs
+    frozenset({2})
+    """
+
+    input: int
+    inputs: frozenset[int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", frozenset((self.input,)))
+
+
+@dataclass(frozen=True)
+class Join:
+    """The join of two subtrees.
+
+    >>> sorted(Join(Join(Leaf(0), Leaf(2)), Leaf(1)).inputs)
+    [0, 1, 2]
+    """
+
+    left: Node
+    right: Node
+    inputs: frozenset[int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", self.left.inputs | self.right.inputs)
+
+
+Node = Leaf | Join
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A tree over exactly the inputs `aliases`, which are in the order of FROM.
+
+    Two plans are equal if their trees are; the sides of a join are told apart.
+
+    >>> plan = Plan(("R", "S", "T"), Join(Join(Leaf(0), Leaf(1)), Leaf(2)))
+    >>> print(plan)
+    ((R S) T)
+    >>> [plan.text(join) for join in plan.joins()]
+    ['(R S)', '((R S) T)']
+    >>> Plan(("R", "S"), Join(Leaf(0), Leaf(0)))
+    Traceback (most recent call last):
+    midstream.errors.PlanError: plan: input 'R' is used twice; inputs: R, S
+    """
+
+    aliases: tuple[str, ...]
+    root: Node
+
+    def __post_init__(self) -> None:
+        lowered = [alias.lower() for alias in self.aliases]
+        for number, alias in enumerate(self.aliases):
+            if lowered[number] in lowered[:number]:
+                raise PlanError(f"plan: two inputs are called '{alias}'; give each its own alias")
+        inputs = f"inputs: {', '.join(self.aliases)}"
+        seen: set[int] = set()
+        for node in self.nodes():
+            if isinstance(node, Join):
+                continue
+            if not 0 <= node.input < len(self.aliases):
+                right = f"numbers go from 0 to {len(self.aliases) - 1}" if self.aliases else "there are no inputs"
+                raise PlanError(f"plan: there is no input number {node.input}; {right}")
+            if node.input in seen:
+                raise PlanError(f"plan: input '{self.aliases[node.input]}' is used twice; {inputs}")
+            seen.add(node.input)
+        left_out = [alias for number, alias in enumerate(self.aliases) if number not in seen]
+        if left_out:
+            names = ", ".join(f"'{alias}'" for alias in left_out)
+            are = "is" if len(left_out) == 1 else "are"
+            noun = "input" if len(left_out) == 1 else "inputs"
+            raise PlanError(f"plan: {noun} {names} {are} left out of {self}; {inputs}")
+
+    def nodes(self) -> Iterator[Node]:
+        """All nodes, children before their parents and left before right: the order in which a batch passes."""
+        return iter(self._post_order)
+
+    def joins(self) -> Iterator[Join]:
+        """The joins among `nodes`; the last one is the root."""
+        return (node for node in self._post_order if isinstance(node, Join))
+
+    def text(self, node: Node) -> str:
+        """The notation of one subtree: `(R S)`."""
+        return notation(node, self.aliases)
+
+    def __str__(self) -> str:
+        return self.text(self.root)
+
+    @cached_property
+    def _post_order(self) -> tuple[Node, ...]:
+        found: list[Node] = []
+        pending = [self.root]
+        while pending:
+            node = pending.pop()
+            found.append(node)
+            if isinstance(node, Join):
+                pending += (node.left, node.right)
+        return tuple(reversed(found))
+
+
+def notation(node: Node, aliases: Sequence[str]) -> str:
+    """A tree as plan text.
+
+    >>> notation(Join(Leaf(1), Leaf(0)), ["R", "S"])
+    '(S R)'
+    """
+    if isinstance(node, Leaf):
+        return quoted(aliases[node.input])
+    return f"({notation(node.left, aliases)} {notation(node.right, aliases)})"
+
+
+def quoted(alias: str) -> str:
+    """An alias as plan text has it: in double quotes if it would not be read as one word.
+
+    >>> quoted("orders"), quoted("my orders")
+    ('orders', '"my orders"')
+    """
+    if _PLAIN.fullmatch(alias):
+        return alias
+    return '"' + alias.replace('"', '""') + '"'

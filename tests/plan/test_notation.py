@@ -1,0 +1,90 @@
+"""Plan text: golden pairs, golden messages, and round trips over random trees."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from midstream.errors import PlanError
+from midstream.plan import Join, Leaf, Node, Plan, draw, outline, parse_plan
+from tests.plan.golden_cases import golden_cases
+
+PLANS = golden_cases("plans.txt")
+ERRORS = golden_cases("errors.txt")
+
+
+def numbers(node: Node) -> str:
+    return str(node.input) if isinstance(node, Leaf) else f"({numbers(node.left)} {numbers(node.right)})"
+
+
+@pytest.mark.parametrize("title", PLANS)
+def test_golden_plans(title: str) -> None:
+    case = PLANS[title]
+    plan = parse_plan(case["text"], case["inputs"].split())
+    assert str(plan) == case["plan"]
+    assert numbers(plan.root) == case["tree"]
+    assert draw(plan) == case["picture"]
+
+
+@pytest.mark.parametrize("title", ERRORS)
+def test_golden_errors(title: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        parse_plan(ERRORS[title]["text"], ["R", "S", "T"])
+    assert str(caught.value) == ERRORS[title]["error"]
+
+
+def test_a_text_of_several_lines_is_pointed_at_by_line() -> None:
+    with pytest.raises(PlanError, match=r"^plan: unknown input 'X' at line 2, column 4; inputs: R, S$"):
+        parse_plan("(R\n   X)", ["R", "S"])
+
+
+def test_deep_nonsense_is_an_error_of_the_plan_not_of_the_stack() -> None:
+    with pytest.raises(PlanError, match="is not closed"):
+        parse_plan("(" * 100_000, ["R"])
+    assert str(parse_plan("(" * 100_000 + "R" + ")" * 100_000, ["R"])) == "R"
+
+
+plain = st.text("abcxyz_0123456789-.é", min_size=1, max_size=6)
+odd = st.text('ab ()"`,\n\t⋈', min_size=0, max_size=5)
+
+
+@st.composite
+def plans(draw_from: st.DrawFn) -> Plan:
+    aliases = draw_from(st.lists(plain | odd, min_size=1, max_size=9, unique_by=str.lower))
+    nodes: list[Node] = [Leaf(number) for number in draw_from(st.permutations(range(len(aliases))))]
+    while len(nodes) > 1:
+        at = draw_from(st.integers(0, len(nodes) - 2))
+        nodes[at : at + 2] = [Join(nodes[at], nodes[at + 1])]
+    return Plan(tuple(aliases), nodes[0])
+
+
+@given(plans())
+def test_what_is_printed_is_read_back(plan: Plan) -> None:
+    assert parse_plan(str(plan), plan.aliases) == plan
+
+
+@given(plans())
+def test_outer_parentheses_and_case_do_not_matter(plan: Plan) -> None:
+    text = str(plan)
+    if isinstance(plan.root, Join):
+        assert parse_plan(text[1:-1], plan.aliases) == plan
+    assert parse_plan(f"({text})", plan.aliases) == plan
+    if text.upper().lower() == text.lower():
+        assert parse_plan(text.upper(), plan.aliases) == plan
+
+
+@given(st.text('RSX()"`, \n', max_size=12))
+def test_any_text_gives_a_plan_or_a_plan_error(text: str) -> None:
+    try:
+        plan = parse_plan(text, ["R", "S"])
+    except PlanError as error:
+        assert str(error).startswith("plan: ")
+    else:
+        assert str(plan) in ("(R S)", "(S R)")
+
+
+@given(plans())
+def test_every_plan_can_be_drawn(plan: Plan) -> None:
+    for picture in (draw(plan, lambda node: f"{len(node.inputs)}\nrows"), outline(plan, lambda node: "")):
+        assert picture.count("⋈") >= len(list(plan.joins()))
