@@ -1,0 +1,147 @@
+"""A hash multimap over a ring: insert, probe, and no removal.
+
+Each bucket is a chain of ids from new to old, linked through the ring's slots. Ids only grow, so a chain ends at the
+first id below the ring's head: whatever the ring forgets leaves every chain by itself, and purging costs nothing here.
+
+    buckets   slots (one cache line holds two)
+    [ 17 ] -> 17: key start end  9 -> 9: key start end  2 -> (2 < head: the chain ends)
+    [ -1 ]
+    [ 16 ] -> 16: key start end -1
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from midstream.kernels.hashing import mix
+from midstream.kernels.memory import prefetch
+from midstream.kernels.types import COUNT, NEXT, NO_ID, ROW, VISITED
+
+AHEAD_BUCKET = 24
+AHEAD_SLOT = 12
+
+
+@njit(cache=True)
+def insert(chains, first, keys, starts, ends):
+    """Enter ids ``first, first + 1, ...`` with these keys and intervals."""
+    buckets, slots = chains
+    bucket_mask = buckets.size - 1
+    slot_mask = slots.shape[0] - 1
+    size = keys.size
+    for i in range(size):
+        if i + AHEAD_SLOT < size:
+            prefetch(buckets, mix(keys[i + AHEAD_SLOT]) & bucket_mask)
+        bucket = mix(keys[i]) & bucket_mask
+        slot = (first + i) & slot_mask
+        slots[slot, 0] = keys[i]
+        slots[slot, 1] = starts[i]
+        slots[slot, 2] = ends[i]
+        slots[slot, 3] = buckets[bucket]
+        buckets[bucket] = first + i
+
+
+@njit(cache=True)
+def relink(chains, head, tail):
+    """Build the chains anew from the slots' keys: after the buckets or the slots were resized."""
+    buckets, slots = chains
+    buckets[:] = NO_ID
+    bucket_mask = buckets.size - 1
+    slot_mask = slots.shape[0] - 1
+    for entry in range(head, tail):
+        slot = entry & slot_mask
+        bucket = mix(slots[slot, 0]) & bucket_mask
+        slots[slot, 3] = buckets[bucket]
+        buckets[bucket] = entry
+
+
+@njit(cache=True)
+def probe(chains, ring, keys, combos, out, cursor, layout):
+    """Join combinations with the entries of equal key whose interval intersects theirs, until `out` is full.
+
+    Returns whether everything was probed; if not, call again with the same cursor and room in `out`.
+    """
+    buckets, slots = chains
+    members = ring.members
+    head = ring.head
+    tail = ring.tail
+    bucket_mask = buckets.size - 1
+    slot_mask = slots.shape[0] - 1
+    width = members.shape[1]
+    is_leaf = members.shape[0] == 0
+    probe_width = combos.rows.shape[1]
+    size = keys.size
+    capacity = out.starts.size
+    count = cursor[COUNT]
+    visited = 0
+    row = cursor[ROW]
+    entry = cursor[NEXT]
+    while row < size:
+        if row + AHEAD_BUCKET < size:
+            prefetch(buckets, mix(keys[row + AHEAD_BUCKET]) & bucket_mask)
+        if row + AHEAD_SLOT < size:
+            prefetch(slots, buckets[mix(keys[row + AHEAD_SLOT]) & bucket_mask] & slot_mask)
+        key = keys[row]
+        start = combos.starts[row]
+        end = combos.ends[row]
+        if entry == NO_ID:
+            entry = buckets[mix(key) & bucket_mask]
+        while entry >= head:
+            slot = entry & slot_mask
+            visited += 1
+            if slots[slot, 0] == key and slots[slot, 1] <= end and slots[slot, 2] >= start and entry < tail:
+                if count == capacity:
+                    cursor[ROW] = row
+                    cursor[NEXT] = entry
+                    cursor[COUNT] = count
+                    cursor[VISITED] += visited
+                    return False
+                if is_leaf:
+                    out.rows[count, layout.entry_at] = entry
+                else:
+                    for k in range(width):
+                        out.rows[count, layout.entry_at + k] = members[slot, k]
+                for k in range(probe_width):
+                    out.rows[count, layout.probe_at + k] = combos.rows[row, k]
+                out.starts[count] = max(start, slots[slot, 1])
+                out.ends[count] = min(end, slots[slot, 2])
+                count += 1
+            entry = slots[slot, 3]
+        entry = NO_ID
+        row += 1
+    cursor[ROW] = row
+    cursor[NEXT] = NO_ID
+    cursor[COUNT] = count
+    cursor[VISITED] += visited
+    return True
+
+
+@njit(cache=True)
+def find(chains, head, keys, found, cursor):
+    """The ids of all entries with one of these keys, once per probing key, until `found` is full; as `probe`."""
+    buckets, slots = chains
+    bucket_mask = buckets.size - 1
+    slot_mask = slots.shape[0] - 1
+    count = cursor[COUNT]
+    row = cursor[ROW]
+    entry = cursor[NEXT]
+    while row < keys.size:
+        key = keys[row]
+        if entry == NO_ID:
+            entry = buckets[mix(key) & bucket_mask]
+        while entry >= head:
+            slot = entry & slot_mask
+            if slots[slot, 0] == key:
+                if count == found.size:
+                    cursor[ROW] = row
+                    cursor[NEXT] = entry
+                    cursor[COUNT] = count
+                    return False
+                found[count] = entry
+                count += 1
+            entry = slots[slot, 3]
+        entry = NO_ID
+        row += 1
+    cursor[ROW] = row
+    cursor[NEXT] = NO_ID
+    cursor[COUNT] = count
+    return True

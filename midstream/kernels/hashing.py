@@ -1,0 +1,82 @@
+"""64-bit codes: mixing, combining, and hashing of values that are no integers.
+
+A code of a string or a decimal is a hash: equal values have equal codes, and a match is verified on the values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)
+_SHIFT = np.uint64(32)
+_EIGHT = np.uint64(8)
+_SIGN = np.int64(-0x8000000000000000)
+
+
+@njit(inline="always")
+def mix(value):
+    """Spread the bits of an integer over all 64 bits; distinct values stay distinct."""
+    bits = np.uint64(value)
+    bits ^= bits >> _SHIFT
+    bits *= _MULTIPLIER
+    bits ^= bits >> _SHIFT
+    bits *= _MULTIPLIER
+    bits ^= bits >> _SHIFT
+    return np.int64(bits)
+
+
+@njit(cache=True)
+def combine(codes, more):
+    """Fold the codes of one more attribute into `codes`, in place: the code of a composite key."""
+    for i in range(codes.size):
+        codes[i] = mix(mix(codes[i]) ^ more[i])
+
+
+@njit(cache=True)
+def hash_bytes(offsets, data, out):
+    """The code of each byte string ``data[offsets[i]:offsets[i + 1]]``."""
+    for i in range(out.size):
+        at = offsets[i]
+        end = offsets[i + 1]
+        state = np.int64(end - at)
+        while at + 8 <= end:
+            word = np.uint64(0)
+            for k in range(8):
+                word |= np.uint64(data[at + k]) << (np.uint64(k) * _EIGHT)
+            state = mix(state ^ np.int64(word))
+            at += 8
+        word = np.uint64(0)
+        shift = np.uint64(0)
+        while at < end:
+            word |= np.uint64(data[at]) << shift
+            shift += _EIGHT
+            at += 1
+        out[i] = mix(state ^ np.int64(word))
+
+
+@njit(cache=True)
+def hash_pairs(words, out):
+    """The code of each 16-byte value, given as two 64-bit words a row."""
+    for i in range(out.size):
+        out[i] = mix(mix(words[i, 0]) ^ words[i, 1])
+
+
+@njit(cache=True)
+def float_codes(bits, out):
+    """Codes of doubles, given by their bits: equal for equal values (-0.0 and 0.0, every NaN), and in their order.
+
+    Comparing the codes as integers orders the doubles, NaN last.
+    """
+    infinity = np.int64(0x7FF0000000000000)
+    for i in range(out.size):
+        value = bits[i]
+        magnitude = value & ~_SIGN
+        if magnitude > infinity:
+            out[i] = np.int64(0x7FF8000000000000)
+        elif magnitude == 0:
+            out[i] = 0
+        elif value < 0:
+            out[i] = -magnitude
+        else:
+            out[i] = value

@@ -1,0 +1,196 @@
+"""Rings: gathering values by id, finding the first live row, and collecting dead entries."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def gather(values, rows, column, out):
+    """``out[i]`` is the value of the row that combination i has of one input."""
+    mask = values.size - 1
+    for i in range(out.size):
+        out[i] = values[rows[i, column] & mask]
+
+
+@njit(cache=True)
+def gather_pairs(values, rows, column, out):
+    """As `gather` for values of two words."""
+    mask = values.shape[0] - 1
+    for i in range(out.shape[0]):
+        slot = rows[i, column] & mask
+        out[i, 0] = values[slot, 0]
+        out[i, 1] = values[slot, 1]
+
+
+@njit(cache=True)
+def gather_offsets(lengths, rows, column, offsets):
+    """Offsets of the byte strings that `gather_bytes` will copy; returns their total length."""
+    mask = lengths.size - 1
+    total = 0
+    offsets[0] = 0
+    for i in range(offsets.size - 1):
+        total += lengths[rows[i, column] & mask]
+        offsets[i + 1] = total
+    return total
+
+
+@njit(cache=True)
+def gather_bytes(offsets, heap, rows, column, out_offsets, out):
+    """Copy the byte string of each combination's row of one input to its place in `out`."""
+    mask = offsets.size - 1
+    heap_mask = heap.size - 1
+    for i in range(out_offsets.size - 1):
+        at = offsets[rows[i, column] & mask] & heap_mask
+        begin = out_offsets[i]
+        for k in range(out_offsets[i + 1] - begin):
+            out[begin + k] = heap[at + k]
+
+
+@njit(cache=True)
+def first_alive(ends, head, tail, watermark):
+    """The first id from `head` on whose validity has not ended before the watermark."""
+    mask = ends.size - 1
+    while head < tail and ends[head & mask] < watermark:
+        head += 1
+    return head
+
+
+@njit(cache=True)
+def alive(ends, head, tail, watermark):
+    """All ids whose validity has not ended before the watermark."""
+    mask = ends.size - 1
+    ids = np.empty(tail - head, np.int64)
+    count = 0
+    for entry in range(head, tail):
+        if ends[entry & mask] >= watermark:
+            ids[count] = entry
+            count += 1
+    return ids[:count]
+
+
+@njit(inline="always")
+def _is_dead(ends, members, slot, watermark, floors):
+    if ends[slot] < watermark:
+        return True
+    for k in range(floors.size):
+        if members[slot, k] < floors[k]:
+            return True
+    return False
+
+
+@njit(cache=True)
+def dead_of_sample(ring, watermark, floors, samples, offset):
+    """How many of evenly spread samples of the ring's entries are dead."""
+    mask = ring.ends.size - 1
+    size = ring.tail - ring.head
+    dead = 0
+    for i in range(samples):
+        entry = ring.head + (i * size + offset % size) // samples
+        if _is_dead(ring.ends, ring.members, entry & mask, watermark, floors):
+            dead += 1
+    return dead
+
+
+@njit(cache=True)
+def collect(ring, keys, watermark, floors, budget):
+    """Forget dead entries at the head of a ring; move up to `budget` live ones that stand in the way to its tail.
+
+    `keys` has a key per slot, which moves along. Returns the new head and the new tail. There is room for the moves:
+    each takes the place of an entry that left.
+    """
+    starts, ends, members, head, tail = ring
+    mask = ends.size - 1
+    stop = tail
+    width = members.shape[1]
+    while head < stop:
+        slot = head & mask
+        if not _is_dead(ends, members, slot, watermark, floors):
+            if budget == 0:
+                break
+            budget -= 1
+            to = tail & mask
+            starts[to] = starts[slot]
+            ends[to] = ends[slot]
+            keys[to] = keys[slot]
+            for k in range(width):
+                members[to, k] = members[slot, k]
+            tail += 1
+        head += 1
+    return head, tail
+
+
+@njit(cache=True)
+def close_rows(ordinals, arrival_ends, cursor, size, first_ordinal, arrivals):
+    """Set the arrival number at which rows leave a ROWS window of `size`, for rows whose n-th successor came now.
+
+    `arrivals` are the numbers of the stream's new rows, the first of which is its row number `first_ordinal`. Returns
+    the first id that has no n-th successor yet; `cursor` is what the last call returned and the ring's tail.
+    """
+    mask = ordinals.size - 1
+    entry, tail = cursor
+    last = first_ordinal + arrivals.size
+    while entry < tail:
+        successor = ordinals[entry & mask] + size
+        if successor >= last:
+            break
+        arrival_ends[entry & mask] = arrivals[successor - first_ordinal] - 1
+        entry += 1
+    return entry
+
+
+@njit(cache=True)
+def claim(found, marks, filled, base):
+    """The ids among `found` that are below the mark and not taken yet, each once; they become taken (2)."""
+    count = 0
+    for i in range(found.size):
+        entry = found[i]
+        if entry >= base and entry < marks and filled[entry - base] == 0:
+            filled[entry - base] = 2
+            found[count] = entry
+            count += 1
+    return found[:count]
+
+
+@njit(cache=True)
+def settle(claimed, filled, base):
+    """Mark claimed ids as filled (1)."""
+    for i in range(claimed.size):
+        filled[claimed[i] - base] = 1
+
+
+@njit(cache=True)
+def unfilled(filled, begin, end):
+    """How many ids of a range are not filled."""
+    count = 0
+    for i in range(begin, end):
+        if filled[i] == 0:
+            count += 1
+    return count
+
+
+@njit(cache=True)
+def below(rows, first, column, bound, passed):
+    """Clear `passed` where the combination's row of one input is not below the bound."""
+    for i in range(passed.size):
+        if rows[first + i, column] >= bound:
+            passed[i] = False
+
+
+@njit(cache=True)
+def has_state(rows, first, column, hole, wanted, passed):
+    """Clear `passed` where the combination's row of one input is not in the wanted state of a hole's `filled`."""
+    filled, base = hole
+    for i in range(passed.size):
+        at = rows[first + i, column] - base
+        if at < 0 or at >= filled.size or filled[at] != wanted:
+            passed[i] = False
+
+
+@njit(cache=True)
+def live_enough(ends, first, watermark, passed):
+    """Clear `passed` where the combination's validity has ended before the watermark."""
+    for i in range(passed.size):
+        if ends[first + i] < watermark:
+            passed[i] = False

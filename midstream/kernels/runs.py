@@ -1,0 +1,138 @@
+"""A sorted index in runs: every batch is a sorted run, and runs of like size are merged.
+
+There are at most logarithmically many runs, so that an insert costs a share of a few merges and a range costs a binary
+search in each run. Ids that the ring has forgotten are skipped when read and left out when runs are merged.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from midstream.kernels.checks import add_saturating
+from midstream.kernels.types import COUNT, NEXT, NO_ID, ROW, VISITED
+
+
+@njit(cache=True)
+def merge(left_values, left_ids, right_values, right_ids, head):
+    """One sorted run of two, without the ids below `head`."""
+    size = left_values.size + right_values.size
+    values = np.empty(size, np.int64)
+    ids = np.empty(size, np.int64)
+    i = 0
+    j = 0
+    count = 0
+    while i < left_values.size or j < right_values.size:
+        if j == right_values.size or (i < left_values.size and left_values[i] <= right_values[j]):
+            value = left_values[i]
+            entry = left_ids[i]
+            i += 1
+        else:
+            value = right_values[j]
+            entry = right_ids[j]
+            j += 1
+        if entry >= head:
+            values[count] = value
+            ids[count] = entry
+            count += 1
+    return values[:count].copy(), ids[:count].copy()
+
+
+@njit(inline="always")
+def _first_at_least(values, bound):
+    low = 0
+    high = values.size
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < bound:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
+def probe(run, ring, ranges, combos, out, cursor, layout):
+    """Join combinations with the entries of a run whose value lies in the combination's range; as `chains.probe`."""
+    values, ids = run
+    lows, highs = ranges
+    members = ring.members
+    slot_mask = ring.starts.size - 1
+    width = members.shape[1]
+    is_leaf = members.shape[0] == 0
+    probe_width = combos.rows.shape[1]
+    count = cursor[COUNT]
+    row = cursor[ROW]
+    at = cursor[NEXT]
+    visited = 0
+    while row < lows.size:
+        start = combos.starts[row]
+        end = combos.ends[row]
+        high = highs[row]
+        if at == NO_ID:
+            at = _first_at_least(values, lows[row])
+        while at < values.size and values[at] <= high:
+            entry = ids[at]
+            visited += 1
+            if entry >= ring.head and entry < ring.tail:
+                slot = entry & slot_mask
+                if ring.starts[slot] <= end and ring.ends[slot] >= start:
+                    if count == out.starts.size:
+                        cursor[ROW] = row
+                        cursor[NEXT] = at
+                        cursor[COUNT] = count
+                        cursor[VISITED] += visited
+                        return False
+                    if is_leaf:
+                        out.rows[count, layout.entry_at] = entry
+                    else:
+                        for k in range(width):
+                            out.rows[count, layout.entry_at + k] = members[slot, k]
+                    for k in range(probe_width):
+                        out.rows[count, layout.probe_at + k] = combos.rows[row, k]
+                    out.starts[count] = max(start, ring.starts[slot])
+                    out.ends[count] = min(end, ring.ends[slot])
+                    count += 1
+            at += 1
+        at = NO_ID
+        row += 1
+    cursor[ROW] = row
+    cursor[NEXT] = NO_ID
+    cursor[COUNT] = count
+    cursor[VISITED] += visited
+    return True
+
+
+@njit(cache=True)
+def find(run, head, lows, highs, found, cursor):
+    """The ids of all entries of a run with a value in one of the ranges, until `found` is full; as `probe`."""
+    values, ids = run
+    count = cursor[COUNT]
+    row = cursor[ROW]
+    at = cursor[NEXT]
+    while row < lows.size:
+        if at == NO_ID:
+            at = _first_at_least(values, lows[row])
+        while at < values.size and values[at] <= highs[row]:
+            if ids[at] >= head:
+                if count == found.size:
+                    cursor[ROW] = row
+                    cursor[NEXT] = at
+                    cursor[COUNT] = count
+                    return False
+                found[count] = ids[at]
+                count += 1
+            at += 1
+        at = NO_ID
+        row += 1
+    cursor[ROW] = row
+    cursor[NEXT] = NO_ID
+    cursor[COUNT] = count
+    return True
+
+
+@njit(cache=True)
+def shift_saturating(values, amount, out):
+    """``values + amount``, held at the ends of int64."""
+    for i in range(values.size):
+        out[i] = add_saturating(values[i], amount)

@@ -1,0 +1,48 @@
+"""The records of arrays that kernels take, and the meaning of a cursor's cells."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+NO_ID = -1
+SMALLEST = np.iinfo(np.int64).min
+LARGEST = np.iinfo(np.int64).max
+
+# Cells of a cursor: the probing row, the id at which to go on (NO_ID: start afresh), what the block holds,
+# and, for measuring, how many slots were visited.
+ROW, NEXT, COUNT, VISITED = 0, 1, 2, 3
+CURSOR_CELLS = 4
+
+
+class Chains(NamedTuple):
+    """A hash multimap over a ring: `buckets` has each bucket's newest id; a slot is key, start, end, next older id."""
+
+    buckets: np.ndarray
+    slots: np.ndarray
+
+
+class Ring(NamedTuple):
+    """What a probe reads of a ring. `members` has a row id per input; it is empty where the id is the row itself."""
+
+    starts: np.ndarray
+    ends: np.ndarray
+    members: np.ndarray
+    head: int
+    tail: int
+
+
+class Combos(NamedTuple):
+    """Combinations: row ids, one column per input, and the interval on which each is valid."""
+
+    rows: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+
+class Layout(NamedTuple):
+    """Where the probed entry's and the probing combination's columns begin in the combination that they make."""
+
+    entry_at: int
+    probe_at: int

@@ -1,0 +1,63 @@
+"""Between Arrow buffers and numpy arrays, without copying."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+
+class _Memory:
+    """A view of a buffer that numpy takes for writable, so that kernels have one signature for all arrays.
+
+    Nobody writes through it: kernels only write to arrays that the engine made.
+    """
+
+    __slots__ = ("__array_interface__", "_buffer")
+
+    def __init__(self, buffer: pa.Buffer, dtype: str, offset: int, shape: tuple[int, ...]):
+        self._buffer = buffer
+        self.__array_interface__ = {
+            "data": (buffer.address + offset, False),
+            "typestr": dtype,
+            "shape": shape,
+            "version": 3,
+        }
+
+
+def view(buffer: pa.Buffer | None, dtype: str, start: int, length: int) -> NDArray[Any]:
+    """`length` values of a numpy type from position `start` of a buffer."""
+    if buffer is None or length == 0:
+        return np.empty(length, dtype)
+    return np.asarray(_Memory(buffer, dtype, start * int(dtype[2:]), (length,)))
+
+
+def values_of(array: pa.Array, dtype: str) -> NDArray[Any]:
+    """The values of a fixed-width array; what stands where a value is null means nothing."""
+    return view(array.buffers()[1], dtype, array.offset, len(array))
+
+
+def validity_of(array: pa.Array) -> NDArray[np.bool_] | None:
+    """Where an array has values, or None if it has no nulls."""
+    if array.null_count == 0:
+        return None
+    valid: NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def single(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column as one contiguous array."""
+    if isinstance(column, pa.ChunkedArray):
+        if column.num_chunks == 1:
+            return column.chunk(0)
+        return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return column
+
+
+def packed_validity(valid: NDArray[np.bool_] | None) -> pa.Buffer | None:
+    """An Arrow validity bitmap."""
+    if valid is None or bool(valid.all()):
+        return None
+    return pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())

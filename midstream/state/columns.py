@@ -1,0 +1,299 @@
+"""Payload columns of a base window: rings of values that are written on arrival and read when a result is made.
+
+Values of a fixed width are kept as machine words, strings and binaries as offsets into a ring of bytes, and what has
+no simple layout (lists, structs) as the Arrow arrays that came.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pat
+from numpy.typing import NDArray
+
+from midstream.kernels import rings as kernels
+from midstream.state import rings
+from midstream.state.arrow import packed_validity, validity_of, values_of, view
+
+Rows = NDArray[np.int64]
+
+
+class PayloadColumn(Protocol):
+    """A column over a ring of row ids."""
+
+    type: pa.DataType
+
+    def append(self, first: int, values: pa.Array) -> None:
+        """Keep values for the ids from `first` on; the ring has room for them."""
+
+    def take(self, rows: Rows, column: int) -> pa.Array:
+        """The values of the row ids in one column of a matrix of combinations."""
+
+    def resize(self, head: int, tail: int, capacity: int) -> None:
+        """Change the ring's capacity."""
+
+    def forget(self, head: int) -> None:
+        """Rows below `head` will not be read again."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+class _Validity:
+    """Which rows of a column are not null; costs nothing until the first null comes."""
+
+    def __init__(self, capacity: int):
+        self._capacity = capacity
+        self._flags: NDArray[np.uint8] | None = None
+
+    def append(self, first: int, values: pa.Array) -> None:
+        valid = validity_of(values)
+        if valid is None and self._flags is None:
+            return
+        if self._flags is None:
+            self._flags = np.ones(self._capacity, np.uint8)
+        rings.write(self._flags, first, np.ones(len(values), np.uint8) if valid is None else valid.view(np.uint8))
+
+    def take(self, rows: Rows, column: int) -> pa.Buffer | None:
+        if self._flags is None:
+            return None
+        flags = np.empty(len(rows), np.uint8)
+        kernels.gather(self._flags, rows, column, flags)
+        return packed_validity(flags.view(np.bool_))
+
+    def resize(self, head: int, tail: int, capacity: int) -> None:
+        self._capacity = capacity
+        if self._flags is not None:
+            self._flags = rings.resized(self._flags, head, tail, capacity)
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self._flags is None else self._flags.nbytes
+
+
+class FixedColumn:
+    """Values of 1, 2, 4 or 8 bytes, kept as unsigned integers of that width."""
+
+    def __init__(self, type: pa.DataType, capacity: int):
+        self.type = type
+        self._is_bool = pat.is_boolean(type)
+        width = 1 if self._is_bool else type.bit_width // 8
+        self._dtype = f"<u{width}" if width > 1 else "|u1"
+        self._ring: NDArray[Any] = np.zeros(capacity, self._dtype)
+        self._valid = _Validity(capacity)
+
+    def append(self, first: int, values: pa.Array) -> None:
+        self._valid.append(first, values)
+        if self._is_bool:
+            values = values.cast(pa.uint8())
+        rings.write(self._ring, first, values_of(values, self._dtype))
+
+    def take(self, rows: Rows, column: int) -> pa.Array:
+        out = np.empty(len(rows), self._dtype)
+        kernels.gather(self._ring, rows, column, out)
+        validity = self._valid.take(rows, column)
+        if self._is_bool:
+            return pa.Array.from_buffers(pa.uint8(), len(rows), [validity, pa.py_buffer(out)]).cast(pa.bool_())
+        return pa.Array.from_buffers(self.type, len(rows), [validity, pa.py_buffer(out)])
+
+    def resize(self, head: int, tail: int, capacity: int) -> None:
+        self._ring = rings.resized(self._ring, head, tail, capacity)
+        self._valid.resize(head, tail, capacity)
+
+    def forget(self, head: int) -> None:
+        pass
+
+    @property
+    def nbytes(self) -> int:
+        return self._ring.nbytes + self._valid.nbytes
+
+
+class PairColumn:
+    """Values of 16 bytes (decimals), kept as two words."""
+
+    def __init__(self, type: pa.DataType, capacity: int):
+        self.type = type
+        self.words: NDArray[np.int64] = np.zeros((capacity, 2), np.int64)
+        self._valid = _Validity(capacity)
+
+    def append(self, first: int, values: pa.Array) -> None:
+        self._valid.append(first, values)
+        rings.write(self.words, first, pair_words(values))
+
+    def take(self, rows: Rows, column: int) -> pa.Array:
+        out = np.empty((len(rows), 2), np.int64)
+        kernels.gather_pairs(self.words, rows, column, out)
+        return pa.Array.from_buffers(self.type, len(rows), [self._valid.take(rows, column), pa.py_buffer(out)])
+
+    def resize(self, head: int, tail: int, capacity: int) -> None:
+        self.words = rings.resized(self.words, head, tail, capacity)
+        self._valid.resize(head, tail, capacity)
+
+    def forget(self, head: int) -> None:
+        pass
+
+    @property
+    def nbytes(self) -> int:
+        return self.words.nbytes + self._valid.nbytes
+
+
+def pair_words(values: pa.Array) -> NDArray[np.int64]:
+    """The two words of each 16-byte value."""
+    flat = view(values.buffers()[1], "<i8", 2 * values.offset, 2 * len(values))
+    return flat.reshape(len(values), 2)
+
+
+def byte_offsets(values: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Where each string or binary begins in its data, one more than there are values, and the data."""
+    large = pat.is_large_string(values.type) or pat.is_large_binary(values.type)
+    offsets = view(values.buffers()[1], "<i8" if large else "<i4", values.offset, len(values) + 1)
+    data = values.buffers()[2]
+    return offsets.astype(np.int64), view(data, "|u1", 0, data.size if data is not None else 0)
+
+
+class BytesColumn:
+    """Strings and binaries: offsets and lengths per row, the bytes in a ring of their own.
+
+    The bytes of one append are contiguous, so that no value is ever split at the ring's end.
+    """
+
+    def __init__(self, type: pa.DataType, capacity: int):
+        self.type = type
+        self._is_large = pat.is_large_string(type) or pat.is_large_binary(type)
+        self._offsets: NDArray[np.int64] = np.zeros(capacity, np.int64)
+        self._lengths: NDArray[np.int64] = np.zeros(capacity, np.int64)
+        self._heap: NDArray[np.uint8] = np.zeros(rings.SMALLEST_CAPACITY, np.uint8)
+        self._heap_head = 0
+        self._heap_tail = 0
+        self._ids = (0, 0)
+        self._valid = _Validity(capacity)
+
+    @property
+    def parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+        """What a kernel needs to compare values: offsets, lengths, heap."""
+        return self._offsets, self._lengths, self._heap
+
+    def append(self, first: int, values: pa.Array) -> None:
+        size = len(values)
+        if size == 0:
+            return
+        self._valid.append(first, values)
+        offsets, data = byte_offsets(values)
+        begin, total = int(offsets[0]), int(offsets[-1] - offsets[0])
+        at = self._reserve(total)
+        slot = at & (len(self._heap) - 1)
+        self._heap[slot : slot + total] = data[begin : begin + total]
+        rings.write(self._offsets, first, offsets[:-1] + (at - begin))
+        rings.write(self._lengths, first, np.diff(offsets))
+        self._heap_tail = at + total
+        self._ids = (self._ids[0], first + size)
+
+    def _reserve(self, total: int) -> int:
+        """Where `total` contiguous bytes may go; makes the heap larger if they do not fit."""
+        at = self._contiguous(total)
+        if at + total - self._heap_head > len(self._heap):
+            self._rebuild_heap(total)
+            at = self._contiguous(total)
+        return at
+
+    def _contiguous(self, total: int) -> int:
+        capacity = len(self._heap)
+        slot = self._heap_tail & (capacity - 1)
+        return self._heap_tail if slot + total <= capacity else self._heap_tail + capacity - slot
+
+    def _rebuild_heap(self, total: int) -> None:
+        head, tail = self._ids
+        ids = np.arange(head, tail, dtype=np.int64).reshape(-1, 1)
+        offsets, data = self._gathered(ids, 0)
+        self._heap = np.empty(rings.capacity_for(2 * (len(data) + total) + 1), np.uint8)
+        self._heap[: len(data)] = data
+        rings.write(self._offsets, head, offsets[:-1])
+        self._heap_head, self._heap_tail = 0, len(data)
+
+    def _gathered(self, rows: Rows, column: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        offsets = np.empty(len(rows) + 1, np.int64)
+        data = np.empty(kernels.gather_offsets(self._lengths, rows, column, offsets), np.uint8)
+        kernels.gather_bytes(self._offsets, self._heap, rows, column, offsets, data)
+        return offsets, data
+
+    def take(self, rows: Rows, column: int) -> pa.Array:
+        offsets, data = self._gathered(rows, column)
+        validity = self._valid.take(rows, column)
+        if not self._is_large and len(data) <= np.iinfo(np.int32).max:
+            buffers = [validity, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+            return pa.Array.from_buffers(self.type, len(rows), buffers)
+        large = pa.large_string() if pat.is_string(self.type) or pat.is_large_string(self.type) else pa.large_binary()
+        array = pa.Array.from_buffers(large, len(rows), [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
+        return array if array.type == self.type else array.cast(self.type)
+
+    def resize(self, head: int, tail: int, capacity: int) -> None:
+        self._offsets = rings.resized(self._offsets, head, tail, capacity)
+        self._lengths = rings.resized(self._lengths, head, tail, capacity)
+        self._valid.resize(head, tail, capacity)
+
+    def forget(self, head: int) -> None:
+        last = self._ids[1]
+        self._ids = (max(head, self._ids[0]), last)
+        if head >= last:
+            self._heap_head = self._heap_tail
+        else:
+            self._heap_head = int(self._offsets[self._ids[0] & (len(self._offsets) - 1)])
+
+    @property
+    def nbytes(self) -> int:
+        return self._offsets.nbytes + self._lengths.nbytes + self._heap.nbytes + self._valid.nbytes
+
+
+class ArrowColumn:
+    """Values of any other type, kept as Arrow arrays that are merged as they grow in number."""
+
+    def __init__(self, type: pa.DataType, capacity: int):
+        self.type = type
+        self._chunks: list[pa.Array] = []
+        self._first = 0
+
+    def append(self, first: int, values: pa.Array) -> None:
+        if len(values) == 0:
+            return
+        if not self._chunks:
+            self._first = first
+        # A copy, so that the caller's buffers, of which this may be a small slice, are not kept alive.
+        self._chunks.append(pa.concat_arrays([values, values.slice(0, 0)]))
+        while len(self._chunks) > 1 and len(self._chunks[-1]) * 2 >= len(self._chunks[-2]):
+            last = self._chunks.pop()
+            self._chunks[-1] = pa.concat_arrays([self._chunks[-1], last])
+
+    def take(self, rows: Rows, column: int) -> pa.Array:
+        if not self._chunks:
+            return pa.array([], self.type)
+        whole = self._chunks[0] if len(self._chunks) == 1 else pa.chunked_array(self._chunks)
+        taken = whole.take(pa.array(rows[:, column] - self._first))
+        return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+
+    def resize(self, head: int, tail: int, capacity: int) -> None:
+        pass
+
+    def forget(self, head: int) -> None:
+        while self._chunks and self._first + len(self._chunks[0]) <= head:
+            self._first += len(self._chunks.pop(0))
+        if self._chunks and (head - self._first) * 2 > len(self._chunks[0]):
+            rest = self._chunks[0].slice(head - self._first)
+            self._chunks[0] = pa.concat_arrays([rest, rest.slice(0, 0)])
+            self._first = head
+
+    @property
+    def nbytes(self) -> int:
+        return sum(chunk.nbytes for chunk in self._chunks)
+
+
+def make_column(type: pa.DataType, capacity: int) -> PayloadColumn:
+    """The column that suits a type."""
+    if pat.is_decimal128(type):
+        return PairColumn(type, capacity)
+    if pat.is_string(type) or pat.is_large_string(type) or pat.is_binary(type) or pat.is_large_binary(type):
+        return BytesColumn(type, capacity)
+    if pat.is_boolean(type) or (pat.is_primitive(type) and type.bit_width in (8, 16, 32, 64)):
+        return FixedColumn(type, capacity)
+    return ArrowColumn(type, capacity)

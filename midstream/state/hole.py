@@ -1,0 +1,114 @@
+"""The hole of a join state: a box of combinations that are missing.
+
+The box is a product of row sets, one per input: the rows below a mark that have not been taken out again. It stands for
+all combinations made only of such rows. A fill through an input takes rows out of that input's set after it has stored
+every missing combination with them. As soon as one set has no live row left, nothing is missing and the hole is gone.
+
+States of a row in a set with a record: 0 missing, 2 being filled right now, 1 filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from midstream.kernels import rings as kernels
+from midstream.kernels.types import Combos
+from midstream.state.indexes import Ints
+from midstream.state.window import Renumbering
+
+MISSING, FILLED, FILLING = 0, 1, 2
+
+
+class _Record:
+    """Which rows of one input have been filled, for the ids from `base` up to the mark."""
+
+    def __init__(self, head: int, mark: int):
+        self.base = head
+        self.head = head
+        self.filled: NDArray[np.uint8] = np.zeros(max(mark - head, 0), np.uint8)
+        self.remaining = len(self.filled)
+
+    def forget(self, head: int) -> None:
+        """Rows below `head` have expired: those not filled no longer need to be."""
+        begin, end = self.head - self.base, min(head - self.base, len(self.filled))
+        if end > begin:
+            self.remaining -= kernels.unfilled(self.filled, begin, end)
+            self.head = self.base + end
+
+
+class Hole:
+    """Missing combinations of a join state over `inputs`; `marks` are the next row ids at the time it was made."""
+
+    def __init__(self, inputs: tuple[int, ...], marks: dict[int, int]):
+        self._inputs = inputs
+        self._marks = {number: marks[number] for number in inputs}
+        self._records: dict[int, _Record] = {}
+
+    def claim(self, number: int, head: int, ids: Ints) -> Ints:
+        """Those of the given rows of an input that are in the box, each once; from now on they are being filled."""
+        record = self._record(number, head)
+        claimed: Ints = kernels.claim(ids, self._marks[number], record.filled, record.base)
+        return claimed
+
+    def unclaimed(self, number: int, head: int, limit: int) -> Ints:
+        """Up to `limit` rows of an input that are still in the box."""
+        record = self._record(number, head)
+        begin = record.head - record.base
+        return np.flatnonzero(record.filled[begin:] == MISSING)[:limit] + record.head
+
+    def settle(self, number: int, claimed: Ints) -> None:
+        """The claimed rows' combinations are stored: the rows leave the box."""
+        record = self._records[number]
+        kernels.settle(claimed, record.filled, record.base)
+        record.remaining -= len(claimed)
+
+    def covers(self, combos: Combos, first: int, passed: NDArray[np.bool_], filling: int) -> None:
+        """Clear `passed` for combinations that are not in the box or do not contain a row being filled.
+
+        `filling` is the input whose rows are being filled.
+        """
+        for column, number in enumerate(self._inputs):
+            record = self._records.get(number)
+            if record is None:
+                kernels.below(combos.rows, first, column, self._marks[number], passed)
+            else:
+                wanted = FILLING if number == filling else MISSING
+                kernels.has_state(combos.rows, first, column, (record.filled, record.base), wanted, passed)
+
+    def remaining(self, number: int, head: int) -> int:
+        """How many live rows of an input are still in the box."""
+        record = self._records.get(number)
+        return max(self._marks[number] - head, 0) if record is None else record.remaining
+
+    def forget(self, heads: Mapping[int, int]) -> bool:
+        """Rows below the heads have expired; whether anything can still be missing."""
+        for number, record in self._records.items():
+            record.forget(heads[number])
+        return all(self.remaining(number, heads[number]) > 0 for number in self._inputs)
+
+    def renumber(self, number: int, renumbering: Renumbering) -> None:
+        """The rows of an input have new ids."""
+        if number not in self._marks:
+            return
+        mark = self._marks[number]
+        self._marks[number] = int(renumbering.apply(np.array([mark]))[0])
+        old = self._records.get(number)
+        if old is None:
+            return
+        new = _Record(renumbering.first, self._marks[number])
+        kept = renumbering.kept[(renumbering.kept >= old.base) & (renumbering.kept < mark)]
+        new.filled[renumbering.apply(kept) - new.base] = old.filled[kept - old.base]
+        new.remaining = int(np.count_nonzero(new.filled == MISSING))
+        self._records[number] = new
+
+    def _record(self, number: int, head: int) -> _Record:
+        if number not in self._records:
+            self._records[number] = _Record(head, self._marks[number])
+        return self._records[number]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(record.filled.nbytes for record in self._records.values())

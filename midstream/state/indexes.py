@@ -1,0 +1,124 @@
+"""Indexes over a ring: a hash multimap for equal keys, sorted runs for ranges of keys.
+
+Both take int64 keys, forget by themselves what the ring forgets, and offer the same two questions: `probe` joins
+combinations with matching entries into a block, `find` names the matching ids.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from midstream.kernels import chains, runs
+from midstream.kernels.types import COUNT, CURSOR_CELLS, NEXT, NO_ID, Chains, Combos, Layout, Ring
+from midstream.state import rings
+
+Ints: TypeAlias = NDArray[np.int64]
+_BUCKETS_PER_SLOT = 2
+
+
+def new_cursor() -> Ints:
+    """A cursor at the beginning, with an empty block."""
+    cursor = np.zeros(CURSOR_CELLS, np.int64)
+    cursor[NEXT] = NO_ID
+    return cursor
+
+
+class HashIndex:
+    """Entries by equal key."""
+
+    def __init__(self, capacity: int):
+        self._chains = Chains(np.full(_BUCKETS_PER_SLOT * capacity, NO_ID, np.int64), np.zeros((capacity, 4), np.int64))
+
+    def insert(self, first: int, keys: Ints, starts: Ints, ends: Ints) -> None:
+        chains.insert(self._chains, first, keys, starts, ends)
+
+    def probe(self, ring: Ring, keys: Ints, combos: Combos, out: Combos, cursor: Ints, layout: Layout) -> bool:
+        """Join into `out`; False if it is full, and then to be called again with the same cursor."""
+        return bool(chains.probe(self._chains, ring, keys, combos, out, cursor, layout))
+
+    def find(self, head: int, keys: Ints) -> Ints:
+        """The ids of the entries with one of these keys."""
+        cursor = new_cursor()
+        found = np.empty(2 * len(keys) + 64, np.int64)
+        while not chains.find(self._chains, head, keys, found, cursor):
+            found = np.concatenate((found, np.empty(len(found), np.int64)))
+        return found[: cursor[COUNT]]
+
+    def resize(self, head: int, tail: int, capacity: int) -> None:
+        slots = rings.resized(self._chains.slots, head, tail, capacity)
+        self._chains = Chains(np.empty(_BUCKETS_PER_SLOT * capacity, np.int64), slots)
+        chains.relink(self._chains, head, tail)
+
+    @property
+    def nbytes(self) -> int:
+        return self._chains.buckets.nbytes + self._chains.slots.nbytes
+
+
+class SortedIndex:
+    """Entries by ranges of keys, as sorted runs that are merged when they are of like size."""
+
+    def __init__(self, capacity: int):
+        self._runs: list[tuple[Ints, Ints]] = []
+        self._newest: list[int] = []
+        self._head = 0
+
+    def insert(self, first: int, keys: Ints, starts: Ints, ends: Ints) -> None:
+        if len(keys) == 0:
+            return
+        order = np.argsort(keys, kind="stable")
+        self._runs.append((keys[order], order + first))
+        self._newest.append(first + len(keys) - 1)
+        while len(self._runs) > 1 and 2 * len(self._runs[-1][0]) >= len(self._runs[-2][0]):
+            self._merge_last_two()
+
+    def _merge_last_two(self) -> None:
+        values, ids = self._runs.pop()
+        self._runs[-1] = runs.merge(*self._runs[-1], values, ids, self._head)
+        newest = self._newest.pop()
+        self._newest[-1] = max(newest, self._newest[-1])
+
+    def forget(self, head: int, tail: int) -> None:
+        """Ids below `head` are gone: drop runs that have no others, and merge all when most of what is kept is dead."""
+        self._head = head
+        kept = [at for at, newest in enumerate(self._newest) if newest >= head]
+        if len(kept) < len(self._runs):
+            self._runs = [self._runs[at] for at in kept]
+            self._newest = [self._newest[at] for at in kept]
+        if sum(len(ids) for _, ids in self._runs) > 2 * (tail - head) + rings.SMALLEST_CAPACITY:
+            if len(self._runs) == 1:
+                nothing = np.empty(0, np.int64)
+                self._runs.append((nothing, nothing))
+                self._newest.append(NO_ID)
+            while len(self._runs) > 1:
+                self._merge_last_two()
+
+    def probe(
+        self, run: int, ring: Ring, ranges: tuple[Ints, Ints], combos: Combos, out: Combos, cursor: Ints, layout: Layout
+    ) -> bool:
+        """Join with one run into `out`; False if it is full, and then to be called again with the same cursor."""
+        return bool(runs.probe(self._runs[run], ring, ranges, combos, out, cursor, layout))
+
+    @property
+    def run_count(self) -> int:
+        return len(self._runs)
+
+    def find(self, head: int, lows: Ints, highs: Ints) -> Ints:
+        """The ids of the entries with a key in one of these ranges."""
+        parts = [np.empty(0, np.int64)]
+        for run in self._runs:
+            cursor = new_cursor()
+            found = np.empty(2 * len(lows) + 64, np.int64)
+            while not runs.find(run, head, lows, highs, found, cursor):
+                found = np.concatenate((found, np.empty(len(found), np.int64)))
+            parts.append(found[: cursor[COUNT]])
+        return np.concatenate(parts)
+
+    def resize(self, head: int, tail: int, capacity: int) -> None:
+        pass
+
+    @property
+    def nbytes(self) -> int:
+        return sum(values.nbytes + ids.nbytes for values, ids in self._runs)

@@ -1,0 +1,129 @@
+"""A join state: combinations of the rows of several inputs, and perhaps a hole.
+
+Entries stand in a ring in the order in which they were stored. They die in another order, because an entry lives as
+long as the shortest-lived of its rows. Dead entries leave at the head; when a sample shows that about half of the ring
+is dead, live entries at the head are moved to the tail, a few per stored entry, so that no batch pays for all.
+Nobody refers to an entry by its id, so moving is free of consequences.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+import numpy as np
+
+from midstream.kernels import rings as kernels
+from midstream.kernels.types import Combos, Ring
+from midstream.state import rings
+from midstream.state.hole import Hole
+from midstream.state.indexes import HashIndex, Ints, SortedIndex
+from midstream.state.window import Renumbering
+
+_SAMPLES = 32
+_LEAST_MOVES = 64
+
+
+class Access(enum.Enum):
+    """How the entries of a state are found by the join above it."""
+
+    HASH = "hash"
+    SORTED = "sorted"
+    LOOP = "loop"
+
+
+class JoinState:
+    """The entries of one inner node of a plan, found through one index."""
+
+    def __init__(self, inputs: tuple[int, ...], access: Access):
+        self.inputs = inputs
+        self.hole: Hole | None = None
+        self._access = access
+        self.bytes_moved = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        capacity = rings.SMALLEST_CAPACITY
+        self._starts = np.empty(capacity, np.int64)
+        self._ends = np.empty(capacity, np.int64)
+        self._members = np.empty((capacity, len(self.inputs)), np.int64)
+        self._keys = np.empty(capacity, np.int64)
+        self._head = self._tail = 0
+        self._stored = 0
+        self._entry_bytes = 8 * (len(self.inputs) + (7 if self._access is Access.HASH else 3))
+        self.hash_index = HashIndex(capacity) if self._access is Access.HASH else None
+        self.sorted_index = SortedIndex(capacity) if self._access is Access.SORTED else None
+
+    def __len__(self) -> int:
+        return self._tail - self._head
+
+    def ring(self) -> Ring:
+        """What a probe reads."""
+        return Ring(self._starts, self._ends, self._members, self._head, self._tail)
+
+    def store(self, combos: Combos, keys: Ints) -> None:
+        """Add entries; `keys` are those of the join above, and mean nothing where that has no index."""
+        size = len(combos.starts)
+        if len(self) + size > len(self._starts):
+            self._resize(rings.capacity_for(len(self) + size))
+        first = self._tail
+        rings.write(self._starts, first, combos.starts)
+        rings.write(self._ends, first, combos.ends)
+        rings.write(self._members, first, combos.rows)
+        rings.write(self._keys, first, keys)
+        self._tail += size
+        self._stored += size
+        self.bytes_moved += size * self._entry_bytes
+        self._index(first, keys, combos.starts, combos.ends)
+
+    def _index(self, first: int, keys: Ints, starts: Ints, ends: Ints) -> None:
+        if self.hash_index is not None:
+            self.hash_index.insert(first, keys, starts, ends)
+        elif self.sorted_index is not None:
+            self.sorted_index.insert(first, keys, starts, ends)
+
+    def purge(self, watermark: int, heads: Mapping[int, int]) -> None:
+        """Forget what is dead: entries that ended before the watermark or have a row below its window's head."""
+        if self.hole is not None and not self.hole.forget(heads):
+            self.hole = None
+        if len(self) == 0:
+            return
+        floors = np.array([heads[number] for number in self.inputs], np.int64)
+        dead = kernels.dead_of_sample(self.ring(), watermark, floors, _SAMPLES, self._tail)
+        budget = 2 * self._stored + _LEAST_MOVES if 2 * dead > _SAMPLES else 0
+        self._stored = 0
+        first = self._tail
+        self._head, self._tail = kernels.collect(self.ring(), self._keys, watermark, floors, budget)
+        if self._tail > first:
+            moved = (rings.read(ring, first, self._tail) for ring in (self._keys, self._starts, self._ends))
+            self._index(first, *moved)
+            self.bytes_moved += (self._tail - first) * self._entry_bytes
+        if self.sorted_index is not None:
+            self.sorted_index.forget(self._head, self._tail)
+        if len(self._starts) > 16 * max(len(self), rings.SMALLEST_CAPACITY):
+            self._resize(rings.capacity_for(4 * len(self) + 1))
+
+    def _resize(self, capacity: int) -> None:
+        head, tail = self._head, self._tail
+        self._starts = rings.resized(self._starts, head, tail, capacity)
+        self._ends = rings.resized(self._ends, head, tail, capacity)
+        self._members = rings.resized(self._members, head, tail, capacity)
+        self._keys = rings.resized(self._keys, head, tail, capacity)
+        if self.hash_index is not None:
+            self.hash_index.resize(head, tail, capacity)
+        self.bytes_moved += len(self) * self._entry_bytes
+
+    def renumber(self, number: int, renumbering: Renumbering) -> None:
+        """The rows of an input have new ids."""
+        if number not in self.inputs:
+            return
+        column = self.inputs.index(number)
+        self._members[:, column] = renumbering.apply(self._members[:, column])
+        if self.hole is not None:
+            self.hole.renumber(number, renumbering)
+
+    @property
+    def nbytes(self) -> int:
+        own = self._starts.nbytes + self._ends.nbytes + self._members.nbytes + self._keys.nbytes
+        parts = (self.hash_index, self.sorted_index, self.hole)
+        return own + sum(part.nbytes for part in parts if part is not None)

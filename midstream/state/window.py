@@ -1,0 +1,265 @@
+"""A base window: the rows of one input that are still valid, in the order in which they entered.
+
+Integers that joins work on (interval, key codes, band codes, arrival numbers) are rings of their own; payload waits in
+columns until a result is made. Every key class and every band of the input has an index at all times, so that no change
+of plan has to build one.
+
+Rows leave at the head once they are dead. With disorder some dead rows wait behind a live one; only if that leaves the
+window more than half dead when it is full is it packed, which renumbers its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from midstream.kernels import hashing
+from midstream.kernels import rings as kernels
+from midstream.kernels.types import LARGEST, Ring
+from midstream.query.model import Window, WindowKind
+from midstream.state import rings
+from midstream.state.columns import PayloadColumn, make_column
+from midstream.state.indexes import HashIndex, Ints, SortedIndex
+
+
+@dataclass(frozen=True)
+class WindowLayout:
+    """What a base window keeps of each row. Classes and bands are numbered as in the query."""
+
+    window: Window
+    classes: tuple[int, ...]
+    bands: tuple[int, ...]
+    payload: tuple[tuple[str, pa.DataType], ...]
+    tracks_arrivals: bool
+
+
+@dataclass
+class Arrived:
+    """Rows that enter an input: integers by number of class and band, payload by name.
+
+    `arrivals` and `ordinals` number the rows for ROWS windows; `stream_arrivals` are the numbers of all rows that came,
+    those included that a filter removed, and `first_ordinal` is the first one's place in the stream.
+    """
+
+    starts: Ints
+    ends: Ints
+    codes: dict[int, Ints]
+    band_codes: dict[int, Ints]
+    payload: dict[str, pa.Array]
+    arrivals: Ints | None = None
+    ordinals: Ints | None = None
+    stream_arrivals: Ints | None = None
+    first_ordinal: int = 0
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+@dataclass(frozen=True)
+class Renumbering:
+    """New ids after a window was packed: the kept rows' old ids in their order, and the first new id."""
+
+    kept: Ints
+    first: int
+
+    def apply(self, ids: Ints) -> Ints:
+        """New ids of kept rows; any other id becomes that of the next kept row."""
+        return np.searchsorted(self.kept, ids) + self.first
+
+
+_NO_MEMBERS = np.empty((0, 1), np.int64)
+
+
+@dataclass
+class BaseWindow:
+    """The rows of one input. `head` and `tail` bound the ids that it holds."""
+
+    layout: WindowLayout
+    head: int = 0
+    tail: int = 0
+    capacity: int = rings.SMALLEST_CAPACITY
+    starts: Ints = field(init=False)
+    ends: Ints = field(init=False)
+    codes: dict[int, Ints] = field(init=False)
+    band_codes: dict[int, Ints] = field(init=False)
+    arrivals: Ints = field(init=False)
+    arrival_ends: Ints = field(init=False)
+    columns: dict[str, PayloadColumn] = field(init=False)
+    hash_indexes: dict[tuple[int, ...], HashIndex] = field(init=False)
+    sorted_indexes: dict[int, SortedIndex] = field(init=False)
+    bytes_moved: int = 0
+
+    def __post_init__(self) -> None:
+        self._allocate()
+
+    def _allocate(self) -> None:
+        layout, capacity = self.layout, self.capacity
+        self.starts, self.ends = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+        self.codes = {number: np.empty(capacity, np.int64) for number in layout.classes}
+        self.band_codes = {number: np.empty(capacity, np.int64) for number in layout.bands}
+        numbered = capacity if layout.tracks_arrivals else 1
+        self.arrivals = np.empty(numbered, np.int64)
+        self._ordinals = np.empty(numbered, np.int64)
+        self.arrival_ends = np.empty(numbered, np.int64)
+        self._closed = self.head
+        self.columns = {name: make_column(type, capacity) for name, type in layout.payload}
+        self.hash_indexes = {(number,): HashIndex(capacity) for number in layout.classes}
+        self.sorted_indexes = {number: SortedIndex(capacity) for number in layout.bands}
+        self._row_bytes = self.nbytes // capacity
+
+    def __len__(self) -> int:
+        return self.tail - self.head
+
+    def ring(self, tail: int | None = None) -> Ring:
+        """What a probe reads; with `tail`, only the rows that entered before it."""
+        return Ring(self.starts, self.ends, _NO_MEMBERS, self.head, self.tail if tail is None else tail)
+
+    def make_room(self, size: int, watermark: int) -> Renumbering | None:
+        """Make room for rows to come; the renumbering, if the window was packed for it."""
+        needed = len(self) + size
+        if needed <= self.capacity:
+            return None
+        if self.layout.window.kind is WindowKind.RANGE:
+            kept = kernels.alive(self.ends, self.head, self.tail, watermark)
+            if 2 * len(kept) < len(self):
+                return self._pack(kept, rings.capacity_for(2 * (len(kept) + size)))
+        self._resize(rings.capacity_for(needed))
+        return None
+
+    def append(self, rows: Arrived) -> int:
+        """Take in rows, for which `make_room` has made room, and index them; the first one's id."""
+        first = self.tail
+        rings.write(self.starts, first, rows.starts)
+        rings.write(self.ends, first, rows.ends)
+        for number, codes in rows.codes.items():
+            rings.write(self.codes[number], first, codes)
+            self.hash_indexes[(number,)].insert(first, codes, rows.starts, rows.ends)
+        for classes, index in self.hash_indexes.items():
+            if len(classes) > 1:
+                index.insert(first, composite([rows.codes[number] for number in classes]), rows.starts, rows.ends)
+        for number, codes in rows.band_codes.items():
+            rings.write(self.band_codes[number], first, codes)
+            self.sorted_indexes[number].insert(first, codes, rows.starts, rows.ends)
+        for name, column in self.columns.items():
+            column.append(first, rows.payload[name])
+        self.tail = first + len(rows)
+        self.bytes_moved += len(rows) * self._row_bytes
+        if self.layout.tracks_arrivals:
+            self._number(first, rows)
+        return first
+
+    def _number(self, first: int, rows: Arrived) -> None:
+        assert rows.arrivals is not None and rows.ordinals is not None and rows.stream_arrivals is not None
+        rings.write(self.arrivals, first, rows.arrivals)
+        rings.write(self._ordinals, first, rows.ordinals)
+        rings.write(self.arrival_ends, first, np.full(len(rows), LARGEST))
+        if self.layout.window.kind is WindowKind.ROWS:
+            self._closed = kernels.close_rows(
+                self._ordinals,
+                self.arrival_ends,
+                (max(self._closed, self.head), self.tail),
+                self.layout.window.size,
+                rows.first_ordinal,
+                rows.stream_arrivals,
+            )
+
+    def ensure_index(self, classes: tuple[int, ...]) -> HashIndex:
+        """The index on a composite key, made of what the window holds if it is asked for the first time."""
+        if classes not in self.hash_indexes:
+            index = HashIndex(self.capacity)
+            codes = composite([rings.read(self.codes[number], self.head, self.tail) for number in classes])
+            index.insert(self.head, codes, *self._intervals())
+            self.hash_indexes[classes] = index
+        return self.hash_indexes[classes]
+
+    def _intervals(self) -> tuple[Ints, Ints]:
+        return rings.read(self.starts, self.head, self.tail), rings.read(self.ends, self.head, self.tail)
+
+    def purge(self, watermark: int) -> None:
+        """Forget the rows at the head that can never matter again. Only between batches, for ROWS windows."""
+        kind = self.layout.window.kind
+        if kind is WindowKind.RANGE:
+            head = kernels.first_alive(self.ends, self.head, self.tail, watermark)
+        elif kind is WindowKind.ROWS:
+            head = max(self._closed, self.head)
+        else:
+            return
+        if head == self.head:
+            return
+        self.head = head
+        for column in self.columns.values():
+            column.forget(head)
+        for index in self.sorted_indexes.values():
+            index.forget(head, self.tail)
+        if self.capacity > 16 * max(len(self), rings.SMALLEST_CAPACITY):
+            self._resize(rings.capacity_for(4 * len(self) + 1))
+
+    def _resize(self, capacity: int) -> None:
+        head, tail = self.head, self.tail
+        self.starts = rings.resized(self.starts, head, tail, capacity)
+        self.ends = rings.resized(self.ends, head, tail, capacity)
+        self.codes = {number: rings.resized(ring, head, tail, capacity) for number, ring in self.codes.items()}
+        self.band_codes = {
+            number: rings.resized(ring, head, tail, capacity) for number, ring in self.band_codes.items()
+        }
+        if self.layout.tracks_arrivals:
+            self.arrivals = rings.resized(self.arrivals, head, tail, capacity)
+            self._ordinals = rings.resized(self._ordinals, head, tail, capacity)
+            self.arrival_ends = rings.resized(self.arrival_ends, head, tail, capacity)
+        parts: Iterable[PayloadColumn | HashIndex] = (*self.columns.values(), *self.hash_indexes.values())
+        for part in parts:
+            part.resize(head, tail, capacity)
+        self.bytes_moved += len(self) * self._row_bytes
+        self.capacity = capacity
+
+    def held(self, ids: Ints) -> Arrived:
+        """The rows with these ids, as if they arrived; ROWS windows are not renumbered and may not be asked."""
+        slots = ids & (self.capacity - 1)
+        matrix = np.ascontiguousarray(ids.reshape(-1, 1))
+        return Arrived(
+            self.starts[slots],
+            self.ends[slots],
+            {number: ring[slots] for number, ring in self.codes.items()},
+            {number: ring[slots] for number, ring in self.band_codes.items()},
+            {name: column.take(matrix, 0) for name, column in self.columns.items()},
+            self.arrivals[slots] if self.layout.tracks_arrivals else None,
+            self._ordinals[slots] if self.layout.tracks_arrivals else None,
+        )
+
+    def _pack(self, kept: Ints, capacity: int) -> Renumbering:
+        """Keep only these rows, with the highest ids below the tail, in their order."""
+        rows = self.held(kept)
+        rows.stream_arrivals = np.empty(0, np.int64)
+        composites = [classes for classes in self.hash_indexes if len(classes) > 1]
+        first = self.tail - len(kept)
+        self.head = self.tail = first
+        self.capacity = capacity
+        self._allocate()
+        for classes in composites:
+            self.hash_indexes[classes] = HashIndex(capacity)
+        self.append(rows)
+        return Renumbering(kept, first)
+
+    @property
+    def nbytes(self) -> int:
+        integers = (self.starts, self.ends, self.arrivals, self._ordinals, self.arrival_ends)
+        own = sum(array.nbytes for array in (*integers, *self.codes.values(), *self.band_codes.values()))
+        parts: Iterable[PayloadColumn | HashIndex | SortedIndex] = (
+            *self.columns.values(),
+            *self.hash_indexes.values(),
+            *self.sorted_indexes.values(),
+        )
+        return own + sum(part.nbytes for part in parts)
+
+
+def composite(codes: list[Ints]) -> Ints:
+    """The code of a key of several attributes; that of a single one is its own."""
+    if len(codes) == 1:
+        return codes[0]
+    combined = codes[0].copy()
+    for more in codes[1:]:
+        hashing.combine(combined, more)
+    return combined
