@@ -1,0 +1,176 @@
+"""How a join finds the partners of a combination in one of its children.
+
+Equal keys go through a hash index, bands through a sorted one, anything else through nested loops. A `Path` is built
+once per join and child; it turns a delta of the other child into probing steps, names the rows whose combinations the
+child must hold before it is probed, and gives the child's own entries their keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from midstream.engine.combos import Delta
+from midstream.engine.keys import codes_of, floats_of
+from midstream.kernels import loops, runs
+from midstream.kernels.types import LARGEST, SMALLEST, Combos, Layout, Ring
+from midstream.query.model import Band, Query
+from midstream.state.indexes import HashIndex, Ints, SortedIndex
+from midstream.state.join_state import Access, JoinState
+from midstream.state.window import BaseWindow
+
+Store = BaseWindow | JoinState
+Step = Callable[[Combos, Ints], bool]
+
+
+class Path(Protocol):
+    """The way from a delta of one child to the entries of the other."""
+
+    access: Access
+    driver: int
+
+    def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
+        """Steps that each join the delta with some of the entries; a step is called until it returns True."""
+
+    def touched(self, delta: Delta) -> Ints:
+        """Rows of the driver input without whose combinations a probe with this delta could miss an entry."""
+
+    def keys(self, delta: Delta) -> Ints:
+        """The keys under which combinations of the child are stored."""
+
+
+class HashPath:
+    """Through equal keys."""
+
+    access = Access.HASH
+
+    def __init__(self, query: Query, inside: tuple[int, ...], classes: tuple[int, ...], windows: Sequence[BaseWindow]):
+        self.classes = classes
+        self._windows = windows
+        owned = {number: [c for c in classes if number in query.key_classes[c].inputs] for number in inside}
+        self.driver = max(inside, key=lambda number: len(owned[number]))
+        self._driver_class = owned[self.driver][0]
+
+    def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
+        keys, index = delta.keys(self.classes), self._index(store)
+        yield lambda out, cursor: index.probe(ring, keys, delta.combos, out, cursor, layout)
+
+    def _index(self, store: Store) -> HashIndex:
+        if isinstance(store, BaseWindow):
+            return store.hash_indexes[self.classes]
+        assert store.hash_index is not None
+        return store.hash_index
+
+    def touched(self, delta: Delta) -> Ints:
+        window = self._windows[self.driver]
+        return window.hash_indexes[(self._driver_class,)].find(window.head, np.unique(delta.codes(self._driver_class)))
+
+    def keys(self, delta: Delta) -> Ints:
+        return delta.keys(self.classes)
+
+
+class BandPath:
+    """Through a band: the entries whose value lies in a range around the probing one."""
+
+    access = Access.SORTED
+
+    def __init__(self, inside: tuple[int, ...], number: int, band: Band, windows: Sequence[BaseWindow]):
+        self.number = number
+        self._is_float = band.type == pa.float64()
+        self._windows = windows
+        if band.left_input in inside:
+            self.driver, self._partner = band.left_input, band.right_input
+            self._low, self._high = band.low, band.high
+        else:
+            self.driver, self._partner = band.right_input, band.left_input
+            self._low = None if band.high is None else -band.high
+            self._high = None if band.low is None else -band.low
+
+    def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
+        ranges, index = self._ranges(delta), self._index(store)
+        for run in range(index.run_count):
+            yield lambda out, cursor, run=run: index.probe(  # type: ignore[misc]
+                run, ring, ranges, delta.combos, out, cursor, layout
+            )
+
+    def _index(self, store: Store) -> SortedIndex:
+        if isinstance(store, BaseWindow):
+            return store.sorted_indexes[self.number]
+        assert store.sorted_index is not None
+        return store.sorted_index
+
+    def touched(self, delta: Delta) -> Ints:
+        window = self._windows[self.driver]
+        return np.unique(window.sorted_indexes[self.number].find(window.head, *self._ranges(delta)))
+
+    def keys(self, delta: Delta) -> Ints:
+        return delta.band_codes(self.number, self.driver)
+
+    def _ranges(self, delta: Delta) -> tuple[Ints, Ints]:
+        codes = delta.band_codes(self.number, self._partner)
+        return self._bound(codes, self._low, SMALLEST, -1), self._bound(codes, self._high, LARGEST, 1)
+
+    def _bound(self, codes: Ints, amount: int | float | None, unlimited: int, outwards: int) -> Ints:
+        if amount is None:
+            return np.full(len(codes), unlimited)
+        if self._is_float:
+            return _widened(floats_of(codes), float(amount), outwards)
+        bound = np.empty(len(codes), np.int64)
+        within = min(int(amount), int(LARGEST))
+        runs.shift_saturating(codes, within, bound)
+        if within < amount:
+            runs.shift_saturating(bound, int(amount) - within, bound)
+        return bound
+
+
+def _widened(values: np.ndarray[tuple[int], np.dtype[np.float64]], amount: float, outwards: int) -> Ints:
+    """Codes of ``values + amount``, moved outwards by more than what rounding can take away."""
+    with np.errstate(all="ignore"):
+        bound = values + amount
+        slack = (np.abs(values) + abs(amount)) * 2.0**-50 + np.finfo(np.float64).tiny
+        widened = np.where(np.isfinite(bound), bound + outwards * slack, bound)
+    return codes_of(pa.array(widened))
+
+
+class LoopPath:
+    """Through all entries."""
+
+    access = Access.LOOP
+
+    def __init__(self, inside: tuple[int, ...], windows: Sequence[BaseWindow]):
+        self.driver = inside[0]
+        self._windows = windows
+
+    def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
+        yield lambda out, cursor: bool(loops.probe(ring, delta.combos, out, cursor, layout))
+
+    def touched(self, delta: Delta) -> Ints:
+        window = self._windows[self.driver]
+        return np.arange(window.head, window.tail)
+
+    def keys(self, delta: Delta) -> Ints:
+        return np.zeros(len(delta), np.int64)
+
+
+def path_into(query: Query, inside: tuple[int, ...], outside: tuple[int, ...], windows: Sequence[BaseWindow]) -> Path:
+    """The best way to find entries over the inputs `inside` for combinations over the inputs `outside`."""
+    classes = tuple(
+        at
+        for at, one in enumerate(query.key_classes)
+        if not one.inputs.isdisjoint(inside) and not one.inputs.isdisjoint(outside)
+    )
+    if classes:
+        return HashPath(query, inside, classes, windows)
+    bands = [
+        (band.low is None or band.high is None, at)
+        for at, band in enumerate(query.bands)
+        if (band.left_input in inside and band.right_input in outside)
+        or (band.left_input in outside and band.right_input in inside)
+    ]
+    if bands:
+        _, at = min(bands)
+        return BandPath(inside, at, query.bands[at], windows)
+    return LoopPath(inside, windows)

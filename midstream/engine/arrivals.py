@@ -1,0 +1,153 @@
+"""Accepted rows of a stream -> what each of its inputs keeps of them.
+
+Here filters and projections are applied, and keys become codes: what arrives at a base window is only what joins and
+results need. A row whose key or band value is null can never join and goes no further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from midstream.engine.binding import value_type
+from midstream.engine.evaluate import compile_expression
+from midstream.engine.event_time import ends_of
+from midstream.engine.keys import codes_of, is_hashed
+from midstream.kernels.types import LARGEST, SMALLEST
+from midstream.query.model import Column, Query, WindowKind, columns_of
+from midstream.state.arrow import validity_of
+from midstream.state.indexes import Ints
+from midstream.state.window import Arrived, WindowLayout
+
+
+def tracks_arrivals(query: Query) -> bool:
+    """Whether the query has a ROWS window, so that rows need arrival numbers."""
+    return any(one.window.kind is WindowKind.ROWS for one in query.inputs)
+
+
+class InputReader:
+    """Reads the rows of one input. `layout` tells what its base window keeps."""
+
+    def __init__(self, query: Query, number: int):
+        self._number = number
+        self._input = query.inputs[number]
+        schema = query.schemas[self._input.source]
+        self._filters = [compile_expression(one) for one in self._input.filters]
+        self._keys = {
+            at: (one.by_input[number], compile_expression(one.by_input[number]))
+            for at, one in enumerate(query.key_classes)
+            if number in one.inputs
+        }
+        sides = {
+            at: band.left if band.left_input == number else band.right
+            for at, band in enumerate(query.bands)
+            if number in (band.left_input, band.right_input)
+        }
+        self._bands = {at: compile_expression(side) for at, side in sides.items()}
+        payload = {name: value_type(schema.field(name).type) for name in self._input.columns}
+        self._verified: dict[int, str] = {}
+        self._computed: dict[int, str] = {}
+        for at, (expression, _) in self._keys.items():
+            if not is_hashed(expression.type):
+                continue
+            if isinstance(expression, Column) and payload.get(expression.name) == expression.type:
+                self._verified[at] = expression.name
+            else:
+                self._verified[at] = self._computed[at] = f"key {at}"
+                payload[f"key {at}"] = expression.type
+        self.layout = WindowLayout(
+            self._input.window, tuple(self._keys), tuple(self._bands), tuple(payload.items()), tracks_arrivals(query)
+        )
+        read = [*self._input.filters, *(expression for expression, _ in self._keys.values()), *sides.values()]
+        names = {column.name for expression in read for column in columns_of(expression)}
+        names.update(self._input.columns)
+        #: The columns of the source that this input reads.
+        self.needed = tuple(name for name in schema.names if name in names)
+
+    def verified_column(self, key_class: int) -> str:
+        """The payload column that holds the values behind the codes of a hashed key class."""
+        return self._verified[key_class]
+
+    def read(self, columns: Mapping[str, pa.Array], times: Ints | None, numbers: Numbers | None) -> Arrived:
+        """What the input keeps of accepted rows. `times` is None for a static table."""
+        length = len(next(iter(columns.values()))) if times is None else len(times)
+        named = {(self._number, name): columns[name] for name in self.needed}
+        kept = self._kept(named, length)
+        if kept is not None:
+            chosen = pa.array(kept)
+            named = {place: values.filter(chosen) for place, values in named.items()}
+            length = int(np.count_nonzero(kept))
+        values = {at: evaluator(named, length) for at, (_, evaluator) in self._keys.items()}
+        bands = {at: evaluator(named, length) for at, evaluator in self._bands.items()}
+        joinable = _all_valid([*values.values(), *bands.values()])
+        if joinable is not None:
+            chosen = pa.array(joinable)
+            named = {place: array.filter(chosen) for place, array in named.items()}
+            values = {at: array.filter(chosen) for at, array in values.items()}
+            bands = {at: array.filter(chosen) for at, array in bands.items()}
+            length = int(np.count_nonzero(joinable))
+            if kept is None:
+                kept = joinable
+            else:
+                kept[kept] = joinable
+        payload = {name: values[at] for at, name in self._computed.items()}
+        payload.update({name: named[self._number, name] for name in self._input.columns})
+        starts, ends = self._intervals(times if times is None or kept is None else times[kept], length)
+        arrived = Arrived(
+            starts,
+            ends,
+            {at: codes_of(array) for at, array in values.items()},
+            {at: codes_of(array) for at, array in bands.items()},
+            payload,
+        )
+        if self.layout.tracks_arrivals:
+            (numbers or Numbers.of_table(length)).give(arrived, kept)
+        return arrived
+
+    def _kept(self, named: Mapping[tuple[int, str], pa.Array], length: int) -> NDArray[np.bool_] | None:
+        kept: NDArray[np.bool_] | None = None
+        for one in self._filters:
+            mask = one.mask(named, length)
+            kept = mask.copy() if kept is None else kept & mask
+        return None if kept is None or bool(kept.all()) else kept
+
+    def _intervals(self, times: Ints | None, length: int) -> tuple[Ints, Ints]:
+        window = self._input.window
+        starts = np.full(length, SMALLEST) if times is None else times
+        if window.kind is WindowKind.RANGE:
+            return starts, ends_of(starts, window.size)
+        return starts, np.full(length, LARGEST)
+
+
+class Numbers:
+    """Arrival numbers of a stream's accepted rows, and the first one's place in the stream, for ROWS windows."""
+
+    def __init__(self, arrivals: Ints, first_ordinal: int):
+        self._arrivals = arrivals
+        self._first_ordinal = first_ordinal
+
+    @classmethod
+    def of_table(cls, length: int) -> Numbers:
+        """Those of a static table, whose rows were there before anything arrived."""
+        return cls(np.full(length, SMALLEST), 0)
+
+    def give(self, rows: Arrived, kept: NDArray[np.bool_] | None) -> None:
+        """Number the rows that were kept."""
+        ordinals = np.arange(self._first_ordinal, self._first_ordinal + len(self._arrivals))
+        rows.arrivals = self._arrivals if kept is None else self._arrivals[kept]
+        rows.ordinals = ordinals if kept is None else ordinals[kept]
+        rows.stream_arrivals = self._arrivals
+        rows.first_ordinal = self._first_ordinal
+
+
+def _all_valid(arrays: list[pa.Array]) -> NDArray[np.bool_] | None:
+    """Where all arrays have values, or None if everywhere."""
+    valid: NDArray[np.bool_] | None = None
+    for array in arrays:
+        own = validity_of(array)
+        if own is not None:
+            valid = own.copy() if valid is None else valid & own
+    return None if valid is None or bool(valid.all()) else valid

@@ -1,0 +1,109 @@
+"""Base windows -> the tables of a snapshot, and back.
+
+A snapshot fits a query that reads the same rows by the same predicates. Its windows may be smaller than they were, its
+outputs may be others as long as the columns were kept, and its plan is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from midstream.engine.arrivals import InputReader
+from midstream.engine.event_time import ends_of
+from midstream.errors import SnapshotError
+from midstream.kernels import rings as kernels
+from midstream.kernels.types import LARGEST
+from midstream.query.describe import expression_text
+from midstream.query.model import Query, Window, WindowKind
+from midstream.state.arrow import single
+from midstream.state.window import Arrived, BaseWindow
+
+
+def described(query: Query) -> dict[str, Any]:
+    """What of a query has to stay the same for its windows to be of use, as JSON."""
+    aliases = query.aliases
+    return {
+        "inputs": [[one.alias, one.source, one.event_time] for one in query.inputs],
+        "filters": [[expression_text(expr, aliases) for expr in one.filters] for one in query.inputs],
+        "keys": [
+            [str(one.type), *(expression_text(expr, aliases) for _, expr in one.keys)] for one in query.key_classes
+        ],
+        "bands": [
+            [expression_text(band.left, aliases), expression_text(band.right, aliases), band.low, band.high]
+            for band in query.bands
+        ],
+        "thetas": [expression_text(theta.expr, aliases) for theta in query.thetas],
+        "time": str(query.time_type),
+    }
+
+
+def window_table(window: BaseWindow, watermark: int) -> pa.Table:
+    """The live rows of a base window."""
+    rows = window.held(kernels.alive(window.ends, window.head, window.tail, watermark))
+    arrays: dict[str, pa.Array] = {"start": pa.array(rows.starts)}
+    arrays.update({f"code {number}": pa.array(codes) for number, codes in rows.codes.items()})
+    arrays.update({f"band {number}": pa.array(codes) for number, codes in rows.band_codes.items()})
+    if rows.arrivals is not None:
+        arrays.update({"arrival": pa.array(rows.arrivals), "ordinal": pa.array(rows.ordinals)})
+    arrays.update({f"value {name}": values for name, values in rows.payload.items()})
+    return pa.table(arrays)
+
+
+def windows_as_json(query: Query) -> list[list[Any]]:
+    """The windows of the inputs, to compare with later."""
+    return [[one.window.kind.value, one.window.size] for one in query.inputs]
+
+
+def check_windows(query: Query, stored: Sequence[Sequence[Any]]) -> None:
+    """Refuse a window that is larger than the stored one: rows that it needs are gone."""
+    for one, (kind, size) in zip(query.inputs, stored, strict=True):
+        before = Window(WindowKind(kind), size)
+        limits = (WindowKind.RANGE, WindowKind.ROWS)
+        same_kind = one.window.kind is before.kind and one.window.size <= before.size
+        if not same_kind and not (before.kind is WindowKind.UNBOUNDED and one.window.kind in limits[:1]):
+            raise SnapshotError(
+                f"restore: the window of {one.alias!r} was {before.kind.name} {before.size or ''}".rstrip()
+                + f" and would become {one.window.kind.name} {one.window.size or ''}".rstrip()
+                + "; rows that it needs are gone: keep the window or make it smaller"
+            )
+
+
+def stored_rows(reader: InputReader, alias: str, table: pa.Table, watermark: int, next_ordinal: int) -> Arrived:
+    """The rows of a snapshot's table that are alive in the input's window."""
+    layout = reader.layout
+    missing = [name for name, _ in layout.payload if f"value {name}" not in table.column_names]
+    if missing:
+        raise SnapshotError(
+            f"restore: the snapshot did not keep column {missing[0]!r} of {alias!r}; "
+            "select only columns that the query read when the snapshot was made"
+        )
+    starts = _integers(table, "start")
+    if layout.window.kind is WindowKind.RANGE:
+        ends = ends_of(starts, layout.window.size)
+        kept = ends >= watermark
+    else:
+        ends = np.full(len(starts), LARGEST)
+        kept = np.ones(len(starts), np.bool_)
+    if layout.window.kind is WindowKind.ROWS:
+        kept = _integers(table, "ordinal") + layout.window.size >= next_ordinal
+    if not kept.all():
+        table, starts, ends = table.filter(pa.array(kept)), starts[kept], ends[kept]
+    rows = Arrived(
+        starts,
+        ends,
+        {number: _integers(table, f"code {number}") for number in layout.classes},
+        {number: _integers(table, f"band {number}") for number in layout.bands},
+        {name: single(table.column(f"value {name}")) for name, _ in layout.payload},
+    )
+    if layout.tracks_arrivals:
+        rows.arrivals, rows.ordinals = _integers(table, "arrival"), _integers(table, "ordinal")
+        rows.stream_arrivals, rows.first_ordinal = np.empty(0, np.int64), next_ordinal
+    return rows
+
+
+def _integers(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array(single(table.column(name)).to_numpy(zero_copy_only=False), np.int64)

@@ -1,0 +1,104 @@
+"""Combinations on their way through a plan: deltas with their key codes, and blocks that probes write into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from midstream.kernels import rings as kernels
+from midstream.kernels.types import Combos
+from midstream.state.indexes import Ints
+from midstream.state.window import Arrived, BaseWindow, composite
+
+
+class Delta:
+    """Combinations over some inputs, `inputs[k]` being the input of column k, with key codes looked up once."""
+
+    def __init__(self, inputs: tuple[int, ...], combos: Combos, windows: Sequence[BaseWindow]):
+        self.inputs = inputs
+        self.combos = combos
+        self._windows = windows
+        self._codes: dict[int, Ints] = {}
+        self._band_codes: dict[int, Ints] = {}
+
+    @classmethod
+    def of_arrived(cls, number: int, first: int, rows: Arrived, windows: Sequence[BaseWindow]) -> Delta:
+        """Rows that have just entered an input's window."""
+        ids = np.arange(first, first + len(rows)).reshape(-1, 1)
+        delta = cls((number,), Combos(ids, rows.starts, rows.ends), windows)
+        delta._codes = dict(rows.codes)
+        delta._band_codes = dict(rows.band_codes)
+        return delta
+
+    @classmethod
+    def of_rows(cls, number: int, ids: Ints, windows: Sequence[BaseWindow]) -> Delta:
+        """Rows that an input's window holds."""
+        window = windows[number]
+        slots = ids & (window.capacity - 1)
+        matrix = np.ascontiguousarray(ids.reshape(-1, 1))
+        return cls((number,), Combos(matrix, window.starts[slots], window.ends[slots]), windows)
+
+    def __len__(self) -> int:
+        return len(self.combos.starts)
+
+    def codes(self, key_class: int) -> Ints:
+        """The code of a key class in each combination; the inputs that have the class agree on it."""
+        if key_class not in self._codes:
+            column = next(at for at, number in enumerate(self.inputs) if key_class in self._windows[number].codes)
+            self._codes[key_class] = self._gather(self._windows[self.inputs[column]].codes[key_class], column)
+        return self._codes[key_class]
+
+    def keys(self, classes: tuple[int, ...]) -> Ints:
+        """The code of a composite key."""
+        return composite([self.codes(number) for number in classes])
+
+    def band_codes(self, band: int, number: int) -> Ints:
+        """The value of a band's expression over one input, as a code."""
+        if band not in self._band_codes:
+            column = self.inputs.index(number)
+            self._band_codes[band] = self._gather(self._windows[number].band_codes[band], column)
+        return self._band_codes[band]
+
+    def _gather(self, ring: Ints, column: int) -> Ints:
+        out = np.empty(len(self), np.int64)
+        kernels.gather(ring, self.combos.rows, column, out)
+        return out
+
+
+class Block:
+    """Room for combinations. A bounded one is emptied when it is full, any other one grows."""
+
+    def __init__(self, width: int, capacity: int, is_bounded: bool):
+        self.combos = _room(width, capacity)
+        self.count = 0
+        self.is_bounded = is_bounded
+
+    def grow(self) -> None:
+        """Double the room, keeping what is there."""
+        bigger = _room(self.combos.rows.shape[1], 2 * len(self.combos.starts))
+        for new, old in zip(bigger, self.combos, strict=True):
+            new[: self.count] = old[: self.count]
+        self.combos = bigger
+
+    def content(self) -> Combos:
+        """What has been written, as a view."""
+        return Combos(*(array[: self.count] for array in self.combos))
+
+    @property
+    def is_half_full(self) -> bool:
+        return 2 * self.count >= len(self.combos.starts)
+
+
+def _room(width: int, capacity: int) -> Combos:
+    return Combos(np.empty((capacity, width), np.int64), np.empty(capacity, np.int64), np.empty(capacity, np.int64))
+
+
+def selected(combos: Combos, places: Ints) -> Combos:
+    """The combinations at these places."""
+    return Combos(combos.rows[places], combos.starts[places], combos.ends[places])
+
+
+def heads_of(windows: Sequence[BaseWindow]) -> Mapping[int, int]:
+    """The first id that each window holds."""
+    return {number: window.head for number, window in enumerate(windows)}

@@ -1,0 +1,273 @@
+"""Evaluation of scalar expressions over batches of rows.
+
+An expression is compiled once per query and run once per batch. Compiling does the thinking: it folds what is constant,
+drops conversions that kernels do by themselves, picks a kernel for every function by the types of its arguments, and
+writes a straight program in which equal subexpressions and columns appear once. Running is a short loop over that::
+
+    a.price * b.count > 100          r0 = column (0, price)    r1 = column (1, count)    r2 = 100
+                                     r3 = convert(r1)   r4 = multiply(r0, r3)   r5 = greater(r4, r2)
+
+What a register holds is told in `evaluate_vectors`; what the functions mean, in `docs/reference/functions.md`. A value
+on which an expression fails gives null, so a batch never fails because of its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from midstream.engine import evaluate_decimals as decimals
+from midstream.engine import evaluate_numbers as numbers
+from midstream.engine import evaluate_predicates as predicates
+from midstream.engine import evaluate_strings as strings
+from midstream.engine import evaluate_times as times
+from midstream.engine.evaluate_casts import conversion
+from midstream.engine.evaluate_vectors import Kernel, Value, computed_in, constant, reader, writer
+from midstream.query.model import Call, Cast, Column, Expr, Literal, columns_of
+from midstream.query.typing_types import family
+
+Columns = Mapping[tuple[int, str], pa.Array]
+
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+_QUIET = _COMPARISONS | {"and", "or", "not", "is_null", "is_true", "in", "null_safe_eq", "case", "coalesce", "like"}
+
+_KERNELS: dict[str, Callable[[Call], Kernel]] = {
+    **dict.fromkeys(_COMPARISONS, predicates.comparison),
+    **dict.fromkeys(("add", "subtract", "multiply", "divide", "modulo"), numbers.arithmetic),
+    **dict.fromkeys(("year", "quarter", "month", "day", "dayofweek", "hour", "minute", "second"), times.time_field),
+    **dict.fromkeys(("startswith", "endswith", "contains"), strings.text_test),
+    "null_safe_eq": predicates.null_safe_equal,
+    "and": predicates.conjunction,
+    "or": predicates.disjunction,
+    "not": predicates.negation,
+    "is_true": predicates.is_true,
+    "is_null": predicates.is_null,
+    "in": predicates.membership,
+    "case": predicates.case,
+    "coalesce": predicates.coalesce,
+    "greatest": predicates.greatest,
+    "least": predicates.least,
+    "negate": numbers.negate,
+    "abs": numbers.absolute,
+    "sqrt": numbers.sqrt,
+    "exp": numbers.exp,
+    "ln": numbers.ln,
+    "sign": numbers.sign,
+    "power": numbers.power,
+    "isnan": numbers.is_nan,
+    "floor": numbers.floor,
+    "ceil": numbers.ceil,
+    "round": numbers.rounding,
+    "div": numbers.whole_quotient,
+    "like": strings.like,
+    "ilike": strings.like,
+    "upper": strings.upper,
+    "lower": strings.lower,
+    "trim": strings.trim,
+    "ltrim": strings.ltrim,
+    "rtrim": strings.rtrim,
+    "length": strings.length,
+    "concat": strings.concat,
+    "replace": strings.replace,
+    "substring": strings.substring,
+    "date_trunc": times.date_trunc,
+    "unix_micros": times.unix_micros,
+}
+
+_DECIMAL_KERNELS: dict[str, Callable[[Call], Kernel]] = {
+    **dict.fromkeys(("add", "subtract", "multiply", "divide", "modulo"), decimals.arithmetic),
+    "negate": decimals.negate,
+    "abs": decimals.absolute,
+    "floor": decimals.floor,
+    "ceil": decimals.ceil,
+    "round": decimals.rounding,
+}
+
+_BOUND = {"in": 1, "like": 1, "ilike": 1, "round": 1, "replace": 1}
+"""Functions whose kernel already knows the arguments after so many, which are literals."""
+
+
+class Evaluator:
+    """A compiled expression; call it with a batch's columns and its length.
+
+    >>> from midstream.query.functions import call
+    >>> double = compile_expression(call("multiply", [Column(0, "x", pa.int64()), Literal(2, pa.int64())]))
+    >>> double({(0, "x"): pa.array([1, None, 2**62])}, 3).to_pylist()
+    [2, None, None]
+    """
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+        self._program = _Program(expr)
+        self._write = writer(expr.type)
+        self._column = (expr.input, expr.name) if isinstance(expr, Column) else None
+        self._mask: _Program | None = None
+
+    def __call__(self, columns: Columns, length: int) -> pa.Array:
+        """The expression's value for every row, as an array of its type."""
+        if self._column is not None:
+            return columns[self._column]
+        return self._write(self._program.run(columns), length)
+
+    def mask(self, columns: Columns, length: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Where a boolean expression is true; null counts as false.
+
+        >>> from midstream.query.functions import call
+        >>> large = compile_expression(call("gt", [Column(0, "x", pa.int64()), Literal(1, pa.int64())]))
+        >>> large.mask({(0, "x"): pa.array([1, None, 2])}, 3)
+        array([False, False,  True])
+        """
+        if self._mask is None:
+            self._mask = _Program(_as_mask(self.expr))
+        values: Any = self._mask.run(columns)[0]
+        return values if np.ndim(values) else np.full(length, values)
+
+
+def compile_expression(expr: Expr) -> Evaluator:
+    """An expression made ready to run over many batches."""
+    return Evaluator(expr)
+
+
+def evaluate_mask(evaluator: Evaluator, columns: Columns, length: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Where a compiled boolean expression is true; null counts as false."""
+    return evaluator.mask(columns, length)
+
+
+class _Program:
+    """Registers and the steps that fill them: first the columns, then one kernel after the other."""
+
+    def __init__(self, expr: Expr) -> None:
+        self._registers: list[Value] = []
+        self._loads: list[tuple[int, tuple[int, str], Callable[[pa.Array], Value]]] = []
+        self._steps: list[tuple[int, Kernel, tuple[int, ...]]] = []
+        self._places: dict[Expr, int] = {}
+        self._loud = False
+        self._result = self._place(_simplified(expr))
+
+    def run(self, columns: Columns) -> Value:
+        """The value of the expression; a constant if it reads no column."""
+        if self._loud:
+            with np.errstate(all="ignore"):
+                return self._run(columns)
+        return self._run(columns)
+
+    def _run(self, columns: Columns) -> Value:
+        registers = self._registers.copy()
+        for place, key, read in self._loads:
+            registers[place] = read(columns[key])
+        for place, kernel, args in self._steps:
+            registers[place] = kernel(*[registers[one] for one in args])
+        return registers[self._result]
+
+    def _place(self, expr: Expr) -> int:
+        """The register that holds an expression, with the steps that fill it."""
+        if expr in self._places:
+            return self._places[expr]
+        args: tuple[int, ...] = ()
+        if isinstance(expr, Cast):
+            args = (self._place(expr.operand),)
+        elif isinstance(expr, Call):
+            args = tuple(self._place(one) for one in _operands(expr))
+        place = self._places[expr] = len(self._registers)
+        self._registers.append(constant(_scalar(expr)) if isinstance(expr, Literal) else None)
+        if isinstance(expr, Column):
+            self._loads.append((place, (expr.input, expr.name), reader(expr.type)))
+        elif isinstance(expr, Cast):
+            self._loud |= family(expr.operand.type) == "float"
+            self._steps.append((place, conversion(expr.operand.type, expr.type), args))
+        elif isinstance(expr, Call):
+            self._loud |= expr.function not in _QUIET and family(expr.type) in ("float", "integer")
+            self._steps.append((place, _kernel(expr), args))
+        return place
+
+
+def _kernel(call: Call) -> Kernel:
+    by_decimals = call.function in _DECIMAL_KERNELS and family(call.args[0].type) == "decimal"
+    return (_DECIMAL_KERNELS if by_decimals else _KERNELS)[call.function](call)
+
+
+def _operands(call: Call) -> tuple[Expr, ...]:
+    """The arguments that a kernel is called with; others it was built with."""
+    if call.function == "date_trunc":
+        return call.args[1:]
+    if call.function in ("startswith", "endswith", "contains") and isinstance(call.args[1], Literal):
+        return call.args[:1]
+    if call.function == "substring" and strings.is_plain_slice(call):
+        return call.args[:1]
+    return call.args[: _BOUND.get(call.function, len(call.args))]
+
+
+def _simplified(expr: Expr) -> Expr:
+    """The same expression with constants folded, and without conversions that comparison does by itself."""
+    if isinstance(expr, Column | Literal):
+        return expr
+    if isinstance(expr, Cast):
+        expr = Cast(_simplified(expr.operand), expr.type)
+    else:
+        expr = Call(expr.function, tuple(map(_simplified, expr.args)), expr.type)
+        if expr.function == "case":
+            chosen = _decided(expr)
+            if not isinstance(chosen, Call):
+                return chosen
+            expr = chosen
+        if expr.function in _COMPARISONS:
+            expr = _bare_integers(expr)
+    return _folded(expr) if not columns_of(expr) else expr
+
+
+def _folded(expr: Call | Cast) -> Literal:
+    """A constant expression, computed once over a batch of one row."""
+    kernel = _kernel(expr) if isinstance(expr, Call) else conversion(expr.operand.type, expr.type)
+    operands = _operands(expr) if isinstance(expr, Call) else (expr.operand,)
+    rows = []
+    for one in operands:
+        assert isinstance(one, Literal)
+        rows.append(reader(one.type)(pa.array([_scalar(one)], one.type)))
+    with np.errstate(all="ignore"):
+        value = kernel(*rows)
+    return Literal(writer(expr.type)(value, 1)[0], expr.type)
+
+
+def _decided(call: Call) -> Expr:
+    """A CASE without the arms whose condition is constant: never true, or true before any other is asked."""
+    arms: list[Expr] = []
+    otherwise = call.args[-1]
+    for condition, value in zip(call.args[:-1:2], call.args[1::2], strict=True):
+        if isinstance(condition, Literal):
+            if _scalar(condition).as_py() is True:
+                otherwise = value
+                break
+            continue
+        arms += [condition, value]
+    return Call("case", (*arms, otherwise), call.type) if arms else otherwise
+
+
+def _bare_integers(call: Call) -> Call:
+    """A comparison of integers without their conversion to a common type: NumPy compares any two of them exactly."""
+    bare = tuple(one.operand if isinstance(one, Cast) else one for one in call.args)
+    exact = all(family(one.type) == "integer" for one in bare) and all(_keeps_integers(one) for one in call.args)
+    return Call(call.function, bare, call.type) if exact else call
+
+
+def _keeps_integers(expr: Expr) -> bool:
+    """Whether a conversion changes no integer: to a wider one, or to a decimal with room for it."""
+    if not isinstance(expr, Cast):
+        return True
+    if family(expr.type) == "decimal":
+        return bool(expr.type.precision - expr.type.scale >= 20)
+    return family(expr.type) == "integer" and bool(np.can_cast(computed_in(expr.operand.type), computed_in(expr.type)))
+
+
+def _as_mask(expr: Expr) -> Expr:
+    """A predicate where null may become false as early as possible: below AND and OR, not below NOT."""
+    if isinstance(expr, Call) and expr.function in ("and", "or"):
+        return Call(expr.function, tuple(map(_as_mask, expr.args)), expr.type)
+    return Call("is_true", (expr,), expr.type)
+
+
+def _scalar(literal: Literal) -> pa.Scalar:
+    value = literal.value
+    return value if isinstance(value, pa.Scalar) else pa.scalar(value, literal.type)

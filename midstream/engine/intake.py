@@ -1,0 +1,153 @@
+"""A push -> accepted rows, or a refusal. Nothing of the engine changes here."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from midstream.engine.arrivals import InputReader
+from midstream.engine.batch import Accepted
+from midstream.engine.binding import TableBinding, cast_without_loss, value_type
+from midstream.engine.event_time import LATE, Judged, judge
+from midstream.engine.watermark import Watermark
+from midstream.errors import InputError
+from midstream.query.model import Query
+from midstream.state.arrow import single
+
+TableLike: TypeAlias = pa.Table | pa.RecordBatch
+WatermarkLike: TypeAlias = int | datetime.datetime
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+@dataclass(frozen=True)
+class Intake:
+    """A checked push: accepted rows, largest event times, and refused rows with their reason, by stream."""
+
+    accepted: dict[str, Accepted]
+    maxima: dict[str, int]
+    refused: dict[str, dict[str, int]]
+    refused_rows: dict[str, pa.Table]
+    watermark: int | dict[str, int] | None
+
+    @property
+    def late(self) -> dict[str, int]:
+        return {stream: reasons[LATE] for stream, reasons in self.refused.items() if LATE in reasons}
+
+
+class Receiver:
+    """Checks pushes of one query."""
+
+    def __init__(self, query: Query, readers: Sequence[InputReader], max_jump: int | None, keeps_refused: bool):
+        self._query = query
+        self._max_jump = max_jump
+        self._keeps_refused = keeps_refused
+        self._names = {name.lower(): name for name in query.streams}
+        self._event_times: dict[str, str] = {}
+        self._bindings: dict[str, TableBinding] = {}
+        for stream in query.streams:
+            numbers = [number for number, one in enumerate(query.inputs) if one.source == stream]
+            event_time = query.inputs[numbers[0]].event_time
+            assert event_time is not None
+            needed = dict.fromkeys([event_time, *(name for number in numbers for name in readers[number].needed)])
+            self._event_times[stream] = event_time
+            self._bindings[stream] = TableBinding(stream, query.schemas[stream], tuple(needed))
+
+    def receive(
+        self,
+        data: Mapping[str, TableLike],
+        watermark: WatermarkLike | Mapping[str, WatermarkLike] | None,
+        reached: Watermark,
+    ) -> Intake:
+        """Check a push against what the streams have reached."""
+        given = self._given(watermark)
+        reached.check(given)
+        accepted: dict[str, Accepted] = {}
+        maxima: dict[str, int] = {}
+        refused: dict[str, dict[str, int]] = {}
+        rows: dict[str, pa.Table] = {}
+        tables = {self._stream(name): table for name, table in self._entries(data)}
+        for stream in self._query.streams:
+            if stream not in tables:
+                continue
+            columns = self._bindings[stream].columns(tables[stream])
+            judged = self._judge(stream, columns, reached)
+            accepted[stream] = _accepted(columns, judged)
+            if len(accepted[stream]):
+                maxima[stream] = int(accepted[stream].times.max())
+            if judged.refused:
+                refused[stream] = {reason: int(np.count_nonzero(mask)) for reason, mask in judged.refused.items()}
+                if self._keeps_refused:
+                    rows[stream] = _refused_rows(tables[stream], self._query.schemas[stream], judged)
+        return Intake(accepted, maxima, refused, rows, given)
+
+    def _judge(self, stream: str, columns: Mapping[str, pa.Array], reached: Watermark) -> Judged:
+        known = reached.maxima.get(stream, max(reached.maxima.values(), default=None))
+        return judge(columns[self._event_times[stream]], reached.current, self._max_jump, known)
+
+    def _entries(self, data: Mapping[str, TableLike]) -> list[tuple[str, TableLike]]:
+        if not isinstance(data, Mapping):
+            raise InputError(f"push: got {type(data).__name__}; give a mapping of stream names to tables")
+        return list(data.items())
+
+    def _stream(self, name: str) -> str:
+        stream = self._names.get(str(name).lower())
+        if stream is not None:
+            return stream
+        known = ", ".join(self._query.streams)
+        if str(name).lower() in (table.lower() for table in self._query.tables):
+            raise InputError(
+                f"push: {name!r} is a static table, which is given once as Engine(query, tables=...); streams: {known}"
+            )
+        aliases = {one.alias.lower(): one.source for one in self._query.inputs}
+        hint = aliases.get(str(name).lower())
+        note = f" ({name!r} is an alias of stream {hint!r}: rows are pushed under the stream's name)" if hint else ""
+        raise InputError(f"push: unknown stream {name!r}{note}; streams: {known}")
+
+    def _given(self, watermark: WatermarkLike | Mapping[str, WatermarkLike] | None) -> int | dict[str, int] | None:
+        if watermark is None:
+            return None
+        if isinstance(watermark, Mapping):
+            return {self._stream(name): microseconds(value) for name, value in watermark.items()}
+        return microseconds(watermark)
+
+
+def microseconds(value: WatermarkLike) -> int:
+    """A moment in microseconds since 1970; a datetime without a zone is taken as UTC."""
+    if isinstance(value, datetime.datetime):
+        moment = value if value.tzinfo is not None else value.replace(tzinfo=datetime.timezone.utc)
+        return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and -(2**63) <= int(value) < 2**63:
+        return int(value)
+    raise InputError(f"push: watermark {value!r} is not a moment; give a datetime or int64 microseconds")
+
+
+def _accepted(columns: dict[str, pa.Array], judged: Judged) -> Accepted:
+    if judged.taken is None:
+        return Accepted(judged.times, columns)
+    chosen = pa.array(judged.taken)
+    return Accepted(judged.times[judged.taken], {name: values.filter(chosen) for name, values in columns.items()})
+
+
+def _refused_rows(table: TableLike, schema: pa.Schema, judged: Judged) -> pa.Table:
+    """The refused rows with the stream's own columns, as far as they were given, and the reason."""
+    names = {name.lower(): place for place, name in reversed(list(enumerate(table.schema.names)))}
+    parts = []
+    for reason, mask in judged.refused.items():
+        columns = []
+        for field in schema:
+            wanted = value_type(field.type)
+            place = names.get(field.name.lower())
+            values = pa.nulls(len(mask), wanted) if place is None else single(table.column(place))
+            try:
+                values = cast_without_loss(values, wanted)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+                values = pa.nulls(len(mask), wanted)
+            columns.append(values.filter(pa.array(mask)))
+        columns.append(pa.array([reason] * int(np.count_nonzero(mask)), pa.string()))
+        parts.append(pa.table(columns, names=[*schema.names, "reason"]))
+    return pa.concat_tables(parts)

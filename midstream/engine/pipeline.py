@@ -1,0 +1,132 @@
+"""Chunks of accepted rows -> result tables: base windows, the executor over them, and the order of a chunk.
+
+A chunk's rows enter the base windows, their deltas pass through the plan once, and results become Arrow. Between chunks
+what can never matter again is purged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from midstream.engine.arrivals import InputReader, Numbers, tracks_arrivals
+from midstream.engine.batch import Accepted, chunks, in_order, number_arrivals
+from midstream.engine.binding import TableBinding
+from midstream.engine.checkpoint import stored_rows, window_table
+from midstream.engine.combos import Delta
+from midstream.engine.results import ResultBuilder
+from midstream.engine.stats import StateStats, Work
+from midstream.engine.tree import TreeExecutor
+from midstream.engine.watermark import NONE_YET
+from midstream.plan import Plan
+from midstream.query.model import Query
+from midstream.state.window import Arrived, BaseWindow
+
+
+class Pipeline:
+    """The live part of an engine. Everything that it keeps is either in `snapshot` or derived from it."""
+
+    def __init__(self, query: Query, plan: Plan):
+        self._query = query
+        self.readers = [InputReader(query, number) for number in range(len(query.inputs))]
+        self._windows = [BaseWindow(reader.layout) for reader in self.readers]
+        self._executor = TreeExecutor(query, plan, self._windows, self.readers)
+        self.results = ResultBuilder(query, self._windows)
+        self._tracks_arrivals = tracks_arrivals(query)
+        self._purged_to = NONE_YET
+        self._next_arrival = 0
+        self._next_ordinals = dict.fromkeys(query.streams, 0)
+
+    @property
+    def plan(self) -> Plan:
+        return self._executor.plan
+
+    def load_tables(self, tables: Mapping[str, pa.Table | pa.RecordBatch]) -> None:
+        """Take in the static tables, by name; they are there before the first row of a stream."""
+        arrived: dict[int, Arrived] = {}
+        for number, one in enumerate(self._query.inputs):
+            if one.is_static:
+                schema, reader = self._query.schemas[one.source], self.readers[number]
+                binding = TableBinding(one.source, schema, reader.needed or schema.names[:1])
+                arrived[number] = reader.read(binding.columns(tables[one.source]), None, None)
+        for _ in self._process(arrived):
+            raise AssertionError("static tables alone have no results")
+
+    def take(self, accepted: dict[str, Accepted], watermark: int) -> Iterator[pa.Table]:
+        """Take in the rows of a push, after which the watermark will be `watermark`; yields result tables."""
+        if self._tracks_arrivals and accepted:
+            accepted = {stream: in_order(rows) for stream, rows in accepted.items()}
+            number_arrivals(accepted, self._next_arrival)
+            self._next_arrival += sum(len(rows) for rows in accepted.values())
+        for chunk in chunks(accepted):
+            yield from self._process(self._arrived(chunk.rows))
+            self._purge(min(watermark, chunk.unprocessed_from))
+
+    def _arrived(self, rows_of: Mapping[str, Accepted]) -> dict[int, Arrived]:
+        arrived: dict[int, Arrived] = {}
+        for number, one in enumerate(self._query.inputs):
+            rows = rows_of.get(one.source)
+            if rows is None or len(rows) == 0:
+                continue
+            numbers = None
+            if rows.arrivals is not None:
+                numbers = Numbers(rows.arrivals, self._next_ordinals[one.source])
+            arrived[number] = self.readers[number].read(rows.columns, rows.times, numbers)
+        for stream, rows in rows_of.items():
+            self._next_ordinals[stream] += len(rows)
+        return arrived
+
+    def _process(self, arrived: Mapping[int, Arrived]) -> Iterator[pa.Table]:
+        for number, rows in arrived.items():
+            renumbering = self._windows[number].make_room(len(rows), self._purged_to)
+            if renumbering is not None:
+                self._executor.renumber(number, renumbering)
+        deltas: dict[int, Delta] = {}
+        for number, rows in arrived.items():
+            first = self._windows[number].append(rows)
+            deltas[number] = Delta.of_arrived(number, first, rows, self._windows)
+        for combos in self._executor.process(deltas, self._purged_to):
+            yield self.results.table(combos)
+
+    def _purge(self, watermark: int) -> None:
+        self._purged_to = max(self._purged_to, watermark)
+        for window in self._windows:
+            window.purge(self._purged_to)
+        self._executor.purge(self._purged_to)
+
+    def stats(self) -> list[StateStats]:
+        """The size of every base window and join state."""
+        windows = [
+            StateStats(one.alias, "window", len(window), window.nbytes, 0)
+            for one, window in zip(self._query.inputs, self._windows, strict=True)
+        ]
+        return windows + self._executor.state_stats()
+
+    def work(self) -> Work:
+        """What windows, joins and states have done so far."""
+        own = self._executor.work()
+        return Work(own.slots_visited, own.bytes_moved + sum(window.bytes_moved for window in self._windows))
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+        """The numbers, and the rows of each input by alias, that `go_on` needs."""
+        numbers = {
+            "purged_to": self._purged_to,
+            "next_arrival": self._next_arrival,
+            "next_ordinals": self._next_ordinals,
+        }
+        inputs = zip(self._query.inputs, self._windows, strict=True)
+        return numbers, {one.alias: window_table(window, self._purged_to) for one, window in inputs}
+
+    def go_on(self, numbers: Mapping[str, Any], windows: Mapping[str, pa.Table]) -> None:
+        """Go on where a snapshot was taken, every join state being a hole."""
+        self._purged_to = numbers["purged_to"]
+        self._next_arrival = numbers["next_arrival"]
+        self._next_ordinals = dict(numbers["next_ordinals"])
+        for number, one in enumerate(self._query.inputs):
+            ordinal = self._next_ordinals.get(one.source, 0)
+            rows = stored_rows(self.readers[number], one.alias, windows[one.alias], self._purged_to, ordinal)
+            self._windows[number].make_room(len(rows), self._purged_to)
+            self._windows[number].append(rows)
+        self._executor.make_holes()

@@ -1,0 +1,43 @@
+"""What an engine tells about itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class StateStats:
+    """One base window or join state. `holes` counts live rows whose combinations may be missing."""
+
+    name: str
+    kind: str
+    rows: int
+    bytes: int
+    holes: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the engine has done, counted and not timed: entries looked at by probes, bytes written to rings."""
+
+    slots_visited: int
+    bytes_moved: int
+
+
+@dataclass(frozen=True)
+class EngineStats:
+    """Counters since the engine was made, and what it holds now.
+
+    `rows_in` counts accepted rows, `late` and `rejected` the others, by stream; `watermark` is in microseconds, and
+    `held_back_by` names the stream that keeps it from moving on.
+    """
+
+    rows_in: dict[str, int]
+    rows_out: int
+    late: dict[str, int]
+    rejected: dict[str, dict[str, int]]
+    watermark: int | None
+    held_back_by: str | None
+    state_bytes: int
+    states: tuple[StateStats, ...]
+    work: Work

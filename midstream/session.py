@@ -1,0 +1,298 @@
+"""The public `Engine`: a query and a plan over batches of rows.
+
+It checks a push whole before anything changes, sends the accepted rows through the pipeline, and keeps the watermark,
+the counters and the rows that were refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from midstream.engine.checkpoint import check_windows, described, windows_as_json
+from midstream.engine.event_time import LATE
+from midstream.engine.intake import Intake, Receiver, TableLike, WatermarkLike
+from midstream.engine.pipeline import Pipeline
+from midstream.engine.snapshot import Snapshot, same_or_reason
+from midstream.engine.stats import EngineStats
+from midstream.engine.watermark import NONE_YET, Watermark
+from midstream.errors import EngineError, InputError, SnapshotError
+from midstream.plan import Plan, default_plan, parse_plan
+from midstream.query.durations import Duration, duration
+from midstream.query.model import Query
+
+DEFAULT_LATE_LIMIT = 100_000
+_FINISHED = "finished: this engine takes no more rows; make a new one, or go on with Engine.restore from a snapshot"
+_UNDER_WAY = "a push is under way: take the pieces of push_batches to the end before the next call"
+
+
+class Engine:
+    """Runs one query.
+
+    >>> import midstream as ms, pyarrow as pa
+    >>> schema = pa.schema({"id": pa.int64(), "ts": pa.int64()})
+    >>> query = ms.query(
+    ...     "SELECT a.id FROM a [RANGE 10 SECONDS], b [RANGE 10 SECONDS] WHERE a.id = b.id",
+    ...     schemas={"a": schema, "b": schema}, event_time="ts",
+    ... )
+    >>> engine = ms.Engine(query)
+    >>> rows = pa.table({"id": [1, 2], "ts": [1_000_000, 2_000_000]})
+    >>> engine.push({"a": rows}).num_rows
+    0
+    >>> engine.push({"b": rows.slice(1)}).to_pylist()
+    [{'id': 2, 'valid_from': 2000000, 'valid_to': 12000000}]
+
+    Keywords: `plan` (text such as ``"((a b) c)"``, else a sensible one), `tables` (static tables by name), `late`
+    (``"keep"`` to offer refused rows through `take_late`, up to `late_limit` a stream), `max_jump` (refuse rows further
+    ahead of their stream than this). One thread at a time may use an engine.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        *,
+        plan: Plan | str | None = None,
+        tables: Mapping[str, TableLike] | None = None,
+        strategy: str = "jisc",
+        executor: str = "tree",
+        demand: str = "off",
+        memory_limit: int | None = None,
+        adaptive: bool = False,
+        late: str = "count",
+        late_limit: int = DEFAULT_LATE_LIMIT,
+        max_jump: Duration | None = None,
+    ):
+        _check_keywords(strategy, executor, demand, memory_limit, adaptive, late)
+        self._set_up(query, plan, late, late_limit, max_jump)
+        self._pipeline.load_tables(_named_tables(query, tables or {}))
+
+    def _set_up(
+        self, query: Query, plan: Plan | str | None, late: str, late_limit: int, max_jump: Duration | None
+    ) -> None:
+        self.query = query
+        self._pipeline = Pipeline(query, _chosen_plan(query, plan))
+        jump = None if max_jump is None else duration(max_jump)
+        self._receiver = Receiver(query, self._pipeline.readers, jump, late == "keep")
+        self._watermark = Watermark({stream: query.delays.get(stream, 0) for stream in query.streams})
+        self._rows_in = dict.fromkeys(query.streams, 0)
+        self._rows_out = 0
+        self._refused: dict[str, dict[str, int]] = {stream: {} for stream in query.streams}
+        self._late_limit = late_limit
+        self._late_rows: dict[str, list[pa.Table]] = {}
+        self._ended: str | None = None
+
+    # Rows in, results out --------------------------------------------------------------------------------------------
+
+    def push(
+        self,
+        data: Mapping[str, TableLike],
+        watermark: WatermarkLike | Mapping[str, WatermarkLike] | None = None,
+    ) -> pa.Table:
+        """Take rows in and return the results that they complete.
+
+        `data` maps stream names to tables. `watermark` takes effect after the rows: a moment for the whole query, or
+        one for each of some streams. A refused push raises `InputError` and changes nothing.
+        """
+        pieces = list(self.push_batches(data, watermark))
+        if len(pieces) == 1:
+            return pieces[0]
+        return pa.concat_tables(pieces) if pieces else self._pipeline.results.empty()
+
+    def push_batches(
+        self,
+        data: Mapping[str, TableLike],
+        watermark: WatermarkLike | Mapping[str, WatermarkLike] | None = None,
+    ) -> Iterator[pa.Table]:
+        """As `push`, with the results in pieces; they have to be taken to the end."""
+        self._check_open()
+        intake = self._receiver.receive(data, watermark, self._watermark)
+        self._ended = _UNDER_WAY
+        return self._run(intake)
+
+    def _run(self, intake: Intake) -> Iterator[pa.Table]:
+        try:
+            to_come = self._watermark.after(intake.maxima, intake.watermark)
+            for table in self._pipeline.take(intake.accepted, to_come):
+                self._rows_out += table.num_rows
+                yield table
+            self._count(intake)
+            self._watermark.advance(intake.maxima, intake.watermark)
+        except GeneratorExit:
+            self._ended = "closed, because push_batches was not taken to its end; go on with Engine.restore"
+            raise
+        except BaseException as problem:
+            reason = f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__
+            self._ended = f"closed, because a push broke off ({reason}); go on with Engine.restore from a snapshot"
+            raise
+        self._ended = None
+
+    def _count(self, intake: Intake) -> None:
+        for stream, rows in intake.accepted.items():
+            self._rows_in[stream] += len(rows)
+        for stream, reasons in intake.refused.items():
+            counters = self._refused[stream]
+            for reason, count in reasons.items():
+                counters[reason] = counters.get(reason, 0) + count
+        for stream, table in intake.refused_rows.items():
+            kept = self._late_rows.setdefault(stream, [])
+            room = self._late_limit - sum(one.num_rows for one in kept)
+            if room > 0:
+                kept.append(table.slice(0, room))
+
+    def take_late(self) -> dict[str, pa.Table]:
+        """Late and rejected rows since the last call, by stream, with a column `reason`.
+
+        They are kept only with ``late="keep"``, at most `late_limit` a stream; they are counted always.
+        """
+        if self._ended != _FINISHED:
+            self._check_open()
+        taken = {stream: pa.concat_tables(tables) for stream, tables in self._late_rows.items() if tables}
+        self._late_rows = {}
+        return taken
+
+    def finish(self) -> pa.Table:
+        """End of input: release what is held back, which for joins is nothing, and free all state.
+
+        A second call gives an empty table.
+        """
+        if self._ended != _FINISHED:
+            self._check_open()
+            self._pipeline = Pipeline(self.query, self.plan)
+            self._ended = _FINISHED
+        return self._pipeline.results.empty()
+
+    def _check_open(self) -> None:
+        if self._ended is not None:
+            raise EngineError(f"engine: {self._ended}")
+
+    # What runs, and what it costs ------------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that runs."""
+        return self._pipeline.plan
+
+    def migrate(self, plan: Plan | str, strategy: str | None = None) -> None:
+        """Change the plan of the running query. Not available yet."""
+        self._check_open()
+        raise EngineError(
+            "migrate: changing a running plan is not available in this version; "
+            "Engine.restore(query, engine.snapshot(), plan=...) goes on with another plan"
+        )
+
+    def stats(self) -> EngineStats:
+        """Counters, and the size of every state."""
+        states = tuple(self._pipeline.stats())
+        watermark = self._watermark.current
+        return EngineStats(
+            rows_in=dict(self._rows_in),
+            rows_out=self._rows_out,
+            late={stream: counters.get(LATE, 0) for stream, counters in self._refused.items()},
+            rejected={
+                stream: {reason: count for reason, count in counters.items() if reason != LATE}
+                for stream, counters in self._refused.items()
+            },
+            watermark=None if watermark == NONE_YET else watermark,
+            held_back_by=self._watermark.held_back_by(),
+            state_bytes=sum(one.bytes for one in states),
+            states=states,
+            work=self._pipeline.work(),
+        )
+
+    # Snapshots -------------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """What has to survive for an engine to go on: the base windows, numbers, watermarks, counters and the plan."""
+        self._check_open()
+        numbers, windows = self._pipeline.snapshot()
+        meta: dict[str, Any] = {
+            "query": described(self.query),
+            "windows": windows_as_json(self.query),
+            "plan": str(self.plan),
+            "watermark": self._watermark.to_json(),
+            "numbers": numbers,
+            "rows_in": self._rows_in,
+            "rows_out": self._rows_out,
+            "refused": self._refused,
+        }
+        return Snapshot.of(meta, windows)
+
+    @classmethod
+    def restore(
+        cls,
+        query: Query,
+        snapshot: Snapshot | bytes,
+        *,
+        plan: Plan | str | None = None,
+        strategy: str = "jisc",
+        executor: str = "tree",
+        demand: str = "off",
+        memory_limit: int | None = None,
+        adaptive: bool = False,
+        late: str = "count",
+        late_limit: int = DEFAULT_LATE_LIMIT,
+        max_jump: Duration | None = None,
+    ) -> Engine:
+        """An engine that goes on where the snapshot was taken, by the same plan or another.
+
+        Every join state starts as a hole and fills as it is probed.
+        """
+        _check_keywords(strategy, executor, demand, memory_limit, adaptive, late)
+        taken = snapshot if isinstance(snapshot, Snapshot) else Snapshot.from_bytes(snapshot)
+        meta = taken.meta
+        difference = same_or_reason(meta["query"], described(query))
+        if difference is not None:
+            raise SnapshotError(f"restore: the snapshot is of another query; {difference}")
+        check_windows(query, meta["windows"])
+        engine = cls.__new__(cls)
+        engine._set_up(query, plan if plan is not None else meta["plan"], late, late_limit, max_jump)
+        engine._watermark.from_json(meta["watermark"])
+        engine._rows_in, engine._rows_out = dict(meta["rows_in"]), meta["rows_out"]
+        engine._refused = {stream: dict(reasons) for stream, reasons in meta["refused"].items()}
+        engine._pipeline.go_on(meta["numbers"], taken.windows)
+        return engine
+
+
+def _chosen_plan(query: Query, plan: Plan | str | None) -> Plan:
+    if plan is None:
+        return default_plan(query)
+    if isinstance(plan, str):
+        return parse_plan(plan, query.aliases)
+    return Plan(query.aliases, plan.root)
+
+
+def _named_tables(query: Query, tables: Mapping[str, TableLike]) -> dict[str, TableLike]:
+    """The given static tables under the names that the query has for them."""
+    names = {name.lower(): name for name in query.tables}
+    for name in tables:
+        if name.lower() not in names:
+            raise InputError(
+                f"tables: {name!r} is no static table of the query; static tables: {', '.join(query.tables) or 'none'}"
+            )
+    named = {names[name.lower()]: table for name, table in tables.items()}
+    for name in query.tables:
+        if name not in named:
+            raise InputError(
+                f"tables: static table {name!r} is missing; give it as Engine(query, tables={{{name!r}: ...}}), "
+                "or give it a window such as [UNBOUNDED] if it is a stream"
+            )
+    return named
+
+
+def _check_keywords(
+    strategy: str, executor: str, demand: str, memory_limit: int | None, adaptive: bool, late: str
+) -> None:
+    keywords: list[tuple[str, object, tuple[object, ...]]] = [
+        ("strategy", strategy, ("jisc",)),
+        ("executor", executor, ("tree",)),
+        ("demand", demand, ("off",)),
+        ("memory_limit", memory_limit, (None,)),
+        ("adaptive", adaptive, (False,)),
+        ("late", late, ("count", "keep")),
+    ]
+    for name, value, available in keywords:
+        if value not in available:
+            choices = " or ".join(repr(one) for one in available)
+            raise EngineError(f"engine: {name}={value!r} is not available in this version; use {choices}")
