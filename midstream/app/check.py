@@ -1,0 +1,80 @@
+"""The shop's join computed a second time by DuckDB, from scratch and with none of our code, and compared row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from midstream.errors import MidstreamError
+from midstream.lab.workload import Workload
+
+# A row of a stream is valid on [ts, ts + window]; a result is valid where all four of its rows are.
+EXPECTED = """
+SELECT * FROM (
+    SELECT o.id, o.customer, p.amount, s.carrier, r.stars,
+           greatest(o.ts, p.ts, s.ts, r.ts) AS valid_from,
+           least(o.ts + INTERVAL 60 SECONDS, p.ts + INTERVAL 45 SECONDS,
+                 s.ts + INTERVAL 30 SECONDS, r.ts + INTERVAL 30 SECONDS) AS valid_to
+    FROM orders o
+    JOIN payments p ON o.id = p.order_id
+    JOIN shipments s ON o.id = s.order_id
+    JOIN reviews r ON o.id = r.order_id
+    WHERE p.amount >= 10
+) WHERE valid_from <= valid_to
+"""
+
+
+class DuckDBMissing(MidstreamError):
+    """The check needs DuckDB, which is not installed."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How many results there should be, how many of them are missing, and how many are there that should not be."""
+
+    expected: int
+    missing: int
+    extra: int
+
+    @property
+    def ok(self) -> bool:
+        return self.missing == 0 and self.extra == 0
+
+
+def require_duckdb() -> None:
+    """Says what to install if DuckDB is missing; called before the work, not after it."""
+    try:
+        import duckdb  # noqa: F401
+    except ImportError:
+        raise DuckDBMissing(
+            "demo: DuckDB checks the result and is not installed; run: pip install 'midstream[demo]'"
+        ) from None
+
+
+def compare(workload: Workload, results: pa.Table) -> Verdict:
+    """The results against DuckDB's as multisets, `valid_from` and `valid_to` included.
+
+    >>> from midstream.lab.shop import shop
+    >>> compare(shop(orders=0), pa.table({name: [] for name in "abcdefg"}))
+    Verdict(expected=0, missing=0, extra=0)
+    """
+    import duckdb
+
+    with duckdb.connect() as database:
+        for stream, table in workload.tables.items():
+            database.register(stream, table)
+        database.register("results", results)
+        database.execute(f"CREATE TABLE expected AS {EXPECTED}")
+        database.execute("CREATE TABLE found AS SELECT * FROM results")
+
+        def count(sql: str) -> int:
+            row = database.execute(f"SELECT count(*) FROM ({sql})").fetchone()
+            assert row is not None
+            return int(row[0])
+
+        return Verdict(
+            expected=count("FROM expected"),
+            missing=count("FROM expected EXCEPT ALL FROM found"),
+            extra=count("FROM found EXCEPT ALL FROM expected"),
+        )

@@ -1,0 +1,162 @@
+"""The command line. Commands import what they need when they run, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from midstream.errors import MidstreamError, QueryError
+
+app = typer.Typer(
+    name="midstream",
+    help="Continuous multi-way windowed joins over data streams.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+bench_app = typer.Typer(name="bench", help="Measure the engine on this machine.", no_args_is_help=True)
+app.add_typer(bench_app)
+
+console = Console()
+errors = Console(stderr=True)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from midstream.app.doctor import version
+
+        console.print(f"midstream {version()}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    orders: Annotated[int, typer.Option(min=1, help="How many orders to generate; other streams follow.")] = 2_000_000,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the generated rows.")] = 42,
+) -> None:
+    """Join four live streams of a web shop and check every result with DuckDB.
+
+    Shows the plan, the rows in each state and the rates while it runs. Exits with 1 if one result is wrong.
+    """
+    from midstream.app import demo as demo_run
+
+    if not demo_run.run(orders=orders, seed=seed, console=console):
+        raise typer.Exit(1)
+
+
+@app.command()
+def explain(
+    query_file: Annotated[
+        Path | None, typer.Argument(help="A file with the query's text; - for standard input.", show_default=False)
+    ] = None,
+    text: Annotated[str | None, typer.Option("--text", "-t", help="The query's text, instead of a file.")] = None,
+    schema: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--schema",
+            "-s",
+            metavar="NAME=...",
+            help="The columns of a stream or table: 'orders=ts timestamp, id bigint' or 'orders=orders.parquet'. "
+            "Once for each.",
+        ),
+    ] = None,
+    event_time: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--event-time",
+            "-e",
+            metavar="COLUMN",
+            help="The column of event time: one for all streams, or 'stream=column' once for each.",
+        ),
+    ] = None,
+    plan: Annotated[
+        str | None, typer.Option("--plan", "-p", help="Draw this plan, '((o p) s)', instead of the default one.")
+    ] = None,
+) -> None:
+    """Show what a query is understood as and the plan it would run with.
+
+    Example:
+
+        midstream explain -t "SELECT o.id FROM orders [RANGE 1 HOUR] o, payments [RANGE 1 HOUR] p WHERE o.id = p.id"
+        -s "orders=ts timestamp, id bigint" -s "payments=ts timestamp, id bigint" -e ts
+    """
+    import midstream as ms
+    from midstream.app.explain import explain as explained
+    from midstream.app.schemas import read_event_times, read_schemas
+    from midstream.plan import parse_plan
+
+    query = ms.query(
+        _query_text(query_file, text),
+        schemas=read_schemas(schema or []),
+        event_time=read_event_times(event_time or ["ts"]),
+    )
+    print(explained(query, None if plan is None else parse_plan(plan, query.aliases)))
+
+
+@bench_app.command("engine")
+def bench_engine() -> None:
+    """How many rows a second the embedded engine joins here, by shape of query and size of batch."""
+    from midstream.lab.bench import engine
+
+    engine.run()
+
+
+@app.command()
+def doctor() -> None:
+    """Look at this machine: versions, what is missing, and whether compiled kernels can be kept.
+
+    Exits with 1 if something that Midstream needs is not there.
+    """
+    from midstream.app.doctor import examine
+
+    table = Table.grid(padding=(0, 2))
+    findings = list(examine())
+    for finding in findings:
+        mark = {True: "[green]ok[/]", False: "[red]bad[/]", None: "[dim]-[/]"}[finding.ok]
+        table.add_row(mark, finding.what, escape(finding.value))
+    console.print(table)
+    if any(finding.ok is False for finding in findings):
+        raise typer.Exit(1)
+
+
+def _query_text(query_file: Path | None, text: str | None) -> str:
+    if (query_file is None) == (text is None):
+        raise QueryError("explain: give either a file with the query or --text")
+    if text is not None:
+        return text
+    assert query_file is not None
+    if str(query_file) == "-":
+        return sys.stdin.read()
+    try:
+        return query_file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise QueryError(f"explain: cannot read '{query_file}': {error}") from error
+
+
+def main() -> None:
+    """What the console script `midstream` calls: errors of ours are one line, not a traceback."""
+    try:
+        app()
+    except MidstreamError as error:
+        errors.print(f"[bold red]error[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

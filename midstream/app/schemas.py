@@ -1,0 +1,136 @@
+"""Schemas given on a command line: ``orders=orders.parquet`` or ``orders=ts timestamp, id bigint``.
+
+After the equals sign stands either a file whose schema is read (Parquet, Arrow IPC or Feather, CSV) or the columns
+themselves, each a name and a type. A type is Arrow's name (`int64`, `timestamp[us]`) or SQL's (`bigint`, `timestamp`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from midstream.errors import QueryError
+
+SQL_TYPES = {
+    "bigint": pa.int64(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "double": pa.float64(),
+    "float": pa.float32(),
+    "int": pa.int32(),
+    "integer": pa.int32(),
+    "smallint": pa.int16(),
+    "string": pa.string(),
+    "text": pa.string(),
+    "timestamp": pa.timestamp("us"),
+    "tinyint": pa.int8(),
+    "varchar": pa.string(),
+}
+
+_DECIMAL = re.compile(r"decimal(?:128)?\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
+_NOT_IN_PARENTHESES = re.compile(r",(?![^(]*\))")
+
+
+def read_schemas(given: Sequence[str]) -> dict[str, pa.Schema]:
+    """The schemas of several ``name=...`` arguments.
+
+    >>> read_schemas(["orders=ts timestamp, id bigint, total decimal(10, 2)"])["orders"].names
+    ['ts', 'id', 'total']
+    >>> read_schemas(["orders"])
+    Traceback (most recent call last):
+    midstream.errors.QueryError: schema: 'orders' has no '='; write name=file.parquet or name=column type, column type
+    """
+    schemas: dict[str, pa.Schema] = {}
+    for text in given:
+        name, equals, what = (part.strip() for part in text.partition("="))
+        if not equals or not name or not what:
+            lack = "has no '='" if not equals else "is not complete"
+            raise QueryError(f"schema: '{text}' {lack}; write name=file.parquet or name=column type, column type")
+        schemas[name] = (
+            _from_file(name, Path(what)) if Path(what).suffix.lower() in _READERS else _from_columns(name, what)
+        )
+    return schemas
+
+
+def read_event_times(given: Sequence[str]) -> str | dict[str, str]:
+    """One column for all streams, or ``stream=column`` for each.
+
+    >>> read_event_times(["ts"])
+    'ts'
+    >>> read_event_times(["orders=ordered_at", "payments=paid_at"])
+    {'orders': 'ordered_at', 'payments': 'paid_at'}
+    """
+    if len(given) == 1 and "=" not in given[0]:
+        return given[0]
+    found: dict[str, str] = {}
+    for text in given:
+        stream, equals, column = (part.strip() for part in text.partition("="))
+        if not equals:
+            raise QueryError(
+                f"event time: '{text}' names no stream; write one column for all, or stream=column for each"
+            )
+        found[stream] = column
+    return found
+
+
+def type_of(text: str) -> pa.DataType:
+    """A type by its Arrow or SQL name.
+
+    >>> type_of("timestamp[ns]"), type_of("DECIMAL(10, 2)"), type_of("bigint")
+    (TimestampType(timestamp[ns]), Decimal128Type(decimal128(10, 2)), DataType(int64))
+    """
+    name = text.strip().lower()
+    if name in SQL_TYPES:
+        return SQL_TYPES[name]
+    if decimal := _DECIMAL.fullmatch(name):
+        return pa.decimal128(int(decimal[1]), int(decimal[2] or 0))
+    try:
+        return pa.type_for_alias(name)
+    except ValueError:
+        known = ", ".join(SQL_TYPES)
+        raise QueryError(f"schema: unknown type '{text.strip()}'; types: {known}, decimal(p, s), or Arrow's") from None
+
+
+def _from_columns(name: str, what: str) -> pa.Schema:
+    fields = []
+    for piece in _NOT_IN_PARENTHESES.split(what):
+        column, _, type_text = piece.strip().partition(" ")
+        if not type_text:
+            raise QueryError(
+                f"schema: '{column}' of '{name}' is neither a file ({', '.join(_READERS)}) nor a column with its type; "
+                f"write: {column} bigint"
+            )
+        fields.append(pa.field(column, type_of(type_text)))
+    return pa.schema(fields)
+
+
+def _from_file(name: str, path: Path) -> pa.Schema:
+    if not path.exists():
+        raise QueryError(f"schema: there is no file '{path}' for '{name}'")
+    try:
+        return _READERS[path.suffix.lower()](path)
+    except (OSError, pa.ArrowException) as error:
+        raise QueryError(f"schema: cannot read '{path}' for '{name}': {error}") from error
+
+
+def _read_ipc(path: Path) -> pa.Schema:
+    with pa.memory_map(str(path)) as source:
+        return pa.ipc.open_file(source).schema
+
+
+def _read_csv(path: Path) -> pa.Schema:
+    with csv.open_csv(path) as reader:
+        return reader.schema
+
+
+_READERS: dict[str, Callable[[Path], pa.Schema]] = {
+    ".arrow": _read_ipc,
+    ".csv": _read_csv,
+    ".feather": _read_ipc,
+    ".parquet": parquet.read_schema,
+}

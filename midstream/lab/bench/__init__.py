@@ -1,0 +1,1 @@
+"""Benchmarks: each checks its own answer, states what it compares, and runs its contenders in one run."""

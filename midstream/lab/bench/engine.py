@@ -1,0 +1,320 @@
+"""How fast the embedded engine is, as ratios to the bare limit that runs beside it.
+
+Every figure comes from one process on one core. Engine and bare limit run the same rows in the same batches by the same
+left-deep plan, in turns; the better of two runs counts. The engine's answer is compared with DuckDB's.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+import midstream as ms
+from midstream.engine.stats import EngineStats
+from midstream.lab import generate
+from midstream.lab.bench.answer import Answer, Tally, expected
+from midstream.lab.bench.bare import BareJoin, BareLoop
+from midstream.lab.workload import Workload, batches
+from midstream.query.model import Column
+
+_EVERYTHING = 1 << 62
+_MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A workload, its plan as the bare limit sees it, and how much that has to make room for."""
+
+    name: str
+    workload: Workload
+    joins: tuple[BareJoin, ...]
+    window: int
+    entries: int
+
+    @cached_property
+    def query(self) -> ms.Query:
+        return ms.query(self.workload.text, self.workload.schemas, self.workload.event_time)
+
+    @cached_property
+    def plan(self) -> str:
+        first, *others = self.workload.streams
+        text = first
+        for stream in others:
+            text = f"({text} {stream})"
+        return text
+
+    def answer(self) -> Answer:
+        """What DuckDB finds."""
+        outputs = {
+            one.name: f"{self.query.aliases[one.expr.input]}.{one.expr.name}"
+            for one in self.query.outputs
+            if isinstance(one.expr, Column)
+        }
+        where = self.workload.text.split("WHERE ", 1)[1]
+        return expected(self.workload, outputs, [where], self.window)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One row of the report: rows a second of engine and bare limit, and how often the engine's is of the other's."""
+
+    scenario: str
+    batch: int
+    results: int
+    engine: float
+    bare: float
+
+    @property
+    def ratio(self) -> float:
+        return self.engine / self.bare
+
+
+def run(rows: int = 4_000_000, growth_rows: int = 3_000_000, console: Console | None = None) -> bool:
+    """Measure everything, print it, and tell whether all answers were right and all targets reached."""
+    console = console or Console()
+    use_one_core()
+    console.print("Engine beside the bare limit (nothing but the kernels' inserts, probes and purging), one core.")
+    one_key = _one_key(rows)
+    plans: list[tuple[Scenario, tuple[int, ...]]] = [
+        (one_key, (50_000, 2_000, _EVERYTHING)),
+        (_one_key(rows // 4, string_keys=True), (50_000,)),
+        (_chain(rows // 4), (50_000,)),
+        (_star(rows // 4), (50_000,)),
+        (_clique(rows // 40), (2_000,)),
+        (_band(rows // 16), (10_000,)),
+    ]
+    measured: list[Measured] = []
+    is_right = True
+    for scenario, sizes in plans:
+        with console.status(f"{scenario.name}: DuckDB's answer"):
+            answer = scenario.answer()
+        for size in sizes:
+            with console.status(f"{scenario.name}, {_size(size)} rows a stream and batch"):
+                found, one = _measure(scenario, size)
+            if found != answer:
+                console.print(f"[red]{scenario.name}: wrong answer[/] {found}, DuckDB has {answer}")
+                is_right = False
+            measured.append(one)
+    console.print(_report(measured))
+    verdicts = list(_verdicts(measured))
+    for text, holds in verdicts:
+        console.print(f"{'[green]holds[/]' if holds else '[red]does not hold[/]'}  {text}")
+    grown = _growth(growth_rows, console)
+    return is_right and grown and all(holds for _, holds in verdicts)
+
+
+def use_one_core() -> None:
+    """Keep this process, with all its threads, on one core."""
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def _one_key(rows: int, string_keys: bool = False) -> Scenario:
+    workload = generate.common_key(4, rows, 500_000, 50_000.0, string_keys=string_keys, window=5.0)
+    joins = tuple(BareJoin(((0, "k", "k"),)) for _ in range(3))
+    return Scenario(f"4-way, one {'string ' if string_keys else ''}key", workload, joins, 5 * _MICROSECONDS, 1 << 19)
+
+
+def _chain(rows: int) -> Scenario:
+    workload = generate.chain(4, rows, 500_000, 50_000.0, window=5.0)
+    names = workload.streams
+    joins = tuple(BareJoin(((at, f"to_{names[at + 1]}", f"to_{names[at]}"),)) for at in range(3))
+    return Scenario("4-way, chain", workload, joins, 5 * _MICROSECONDS, 1 << 19)
+
+
+def _star(rows: int) -> Scenario:
+    workload = generate.star(4, rows, 500_000, 50_000.0, window=5.0)
+    names = workload.streams
+    joins = tuple(BareJoin(((0, f"to_{names[at + 1]}", f"to_{names[0]}"),)) for at in range(3))
+    return Scenario("4-way, star", workload, joins, 5 * _MICROSECONDS, 1 << 19)
+
+
+def _clique(rows: int) -> Scenario:
+    workload = generate.clique(6, rows, 5, 50_000.0, window=0.0012)
+    names = workload.streams
+    joins = tuple(
+        BareJoin(tuple((other, f"to_{names[at]}", f"to_{names[other]}") for other in range(at))) for at in range(1, 6)
+    )
+    return Scenario("6-way, clique", workload, joins, 1_200, 1 << 20)
+
+
+def _band(rows: int) -> Scenario:
+    workload = generate.band(3, rows, 1_000_000, 50_000.0, width=2, window=2.0)
+    joins = tuple(BareJoin(((at, "x", "x"),), 2) for at in range(2))
+    return Scenario("3-way, band", workload, joins, 2 * _MICROSECONDS, 1 << 19)
+
+
+def _measure(scenario: Scenario, size: int) -> tuple[Answer, Measured]:
+    rows = max(table.num_rows for table in scenario.workload.tables.values())
+    batch = min(size, rows)
+    bare_batch = 50_000 if size == _EVERYTHING else batch
+    found, engine_time = _engine_run(scenario, batch)
+    bare = BareLoop(scenario.workload, scenario.joins, scenario.window, bare_batch, scenario.entries).run()
+    again, engine_time_again = _engine_run(scenario, batch)
+    bare_again = BareLoop(scenario.workload, scenario.joins, scenario.window, bare_batch, scenario.entries).run()
+    if again != found or bare_again.results != bare.results:
+        raise AssertionError(f"{scenario.name}: two runs on the same rows differ")
+    total = scenario.workload.rows
+    best_bare = min(bare.seconds, bare_again.seconds)
+    return found, Measured(
+        scenario.name, size, found.results, total / min(engine_time, engine_time_again), total / best_bare
+    )
+
+
+def _engine_run(scenario: Scenario, batch: int) -> tuple[Answer, float]:
+    engine = ms.Engine(scenario.query, plan=scenario.plan)
+    tables: list[pa.Table] = []
+    began = time.perf_counter()
+    for data in batches(scenario.workload, batch):
+        tables.extend(engine.push_batches(data))
+    seconds = time.perf_counter() - began
+    tally = Tally()
+    for table in tables:
+        tally.add(table)
+    return tally.answer(), seconds
+
+
+def _size(size: int) -> str:
+    return "everything at once" if size == _EVERYTHING else f"{size:,}"
+
+
+def _report(measured: list[Measured]) -> Table:
+    table = Table("query", "rows a stream and batch", "results", "engine, rows/s", "bare limit, rows/s", "of the limit")
+    for one in measured:
+        table.add_row(
+            one.scenario,
+            _size(one.batch),
+            f"{one.results:,}",
+            f"{one.engine:,.0f}",
+            f"{one.bare:,.0f}",
+            f"{one.ratio:.0%}",
+        )
+    return table
+
+
+def _verdicts(measured: list[Measured]) -> Iterator[tuple[str, bool]]:
+    by = {(one.scenario, one.batch): one for one in measured}
+    large, small = by["4-way, one key", 50_000], by["4-way, one key", 2_000]
+    whole, strings = by["4-way, one key", _EVERYTHING], by["4-way, one string key", 50_000]
+    yield f"50,000 rows a batch: {large.ratio:.0%} of the bare limit, at least 60 %", large.ratio >= 0.6
+    yield f"2,000 rows a batch: {small.ratio:.0%} of the bare limit, at least 35 %", small.ratio >= 0.35
+    share = whole.engine / large.engine
+    yield f"everything at once: {share:.2f} times the speed of batches of 50,000, at least 1", share >= 1
+    share = strings.engine / large.engine
+    yield f"string keys: {share:.0%} of the speed of integer keys, at least 40 %", share >= 0.4
+
+
+# Growth with the window ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What a row costs at one size of the window, after the first window has passed."""
+
+    window_rows: int
+    engine: float
+    bare: float
+    visited: float
+    moved: float
+    bytes_per_live: float
+
+
+def _growth(largest: int, console: Console) -> bool:
+    sizes = [size for size in (10_000, 100_000, 1_000_000) if size < largest] + [largest]
+    found = []
+    for size in sizes:
+        with console.status(f"growth: window of {size:,} rows"):
+            found.append(_grown(size))
+    table = Table(
+        "rows in a window", "engine, ns a row", "bare limit, ns a row", "engine / bare", "slots visited a row",
+        "bytes moved a row", "bytes per live row and entry",
+    )  # fmt: skip
+    for one in found:
+        table.add_row(
+            f"{one.window_rows:,}",
+            f"{one.engine:.0f}",
+            f"{one.bare:.0f}",
+            f"{one.engine / one.bare:.2f}",
+            f"{one.visited:.2f}",
+            f"{one.moved:.0f}",
+            f"{one.bytes_per_live:.0f}",
+        )
+    console.print(table)
+    measures: list[tuple[str, Callable[[Growth], float]]] = [
+        ("time of the engine over the bare limit", lambda one: one.engine / one.bare),
+        ("slots visited a row", lambda one: one.visited),
+        ("bytes moved a row", lambda one: one.moved),
+    ]
+    all_hold = True
+    for name, measure in measures:
+        first, worst = measure(found[0]), max(measure(one) for one in found)
+        holds = worst <= 1.15 * first
+        all_hold &= holds
+        mark = "[green]holds[/]" if holds else "[red]does not hold[/]"
+        console.print(f"{mark}  {name}: {worst / first - 1:+.0%} at worst from the smallest window, at most +15 %")
+    with console.status("memory over 100 windows"):
+        early, late = _memory_over_windows(10_000, 100)
+    holds = late <= 1.05 * early
+    mark = "[green]holds[/]" if holds else "[red]does not hold[/]"
+    console.print(f"{mark}  memory over 100 windows: {late / early:.2f} times that of the first ten, at most 1.05")
+    return all_hold and holds
+
+
+def _grown(size: int) -> Growth:
+    """A 3-way join on one key whose rows match half a row of every other stream, whatever the window."""
+    rate, batch = 1_000_000.0, 5_000
+    rows = size + max(size, 200_000)
+    window = size / rate
+    workload = generate.common_key(3, rows, 2 * size, rate, window=window)
+    joins = tuple(BareJoin(((0, "k", "k"),)) for _ in range(2))
+    scenario = Scenario("growth", workload, joins, round(window * _MICROSECONDS), 2 * size)
+    timed_rows = 3 * (rows - size)
+    engines = [_timed_engine(scenario, batch, size) for _ in range(2)]
+    bares = [
+        BareLoop(workload, joins, scenario.window, batch, scenario.entries).run(skipped=size).seconds for _ in range(2)
+    ]
+    stats, work = engines[0][1], engines[0][2]
+    live = sum(one.rows for one in stats.states)
+    return Growth(
+        size,
+        min(seconds for seconds, _, _ in engines) / timed_rows * 1e9,
+        min(bares) / timed_rows * 1e9,
+        work[0] / timed_rows,
+        work[1] / timed_rows,
+        stats.state_bytes / live,
+    )
+
+
+def _timed_engine(scenario: Scenario, batch: int, skipped: int) -> tuple[float, EngineStats, tuple[int, int]]:
+    engine = ms.Engine(scenario.query, plan=scenario.plan)
+    before, began, seen = engine.stats().work, time.perf_counter(), 0
+    for data in batches(scenario.workload, batch):
+        if seen < skipped <= seen + batch:
+            before, began = engine.stats().work, time.perf_counter()
+        seen += batch
+        engine.push(data)
+    seconds = time.perf_counter() - began
+    stats = engine.stats()
+    moved = stats.work.bytes_moved - before.bytes_moved
+    return seconds, stats, (stats.work.slots_visited - before.slots_visited, moved)
+
+
+def _memory_over_windows(size: int, windows: int) -> tuple[int, int]:
+    """The most bytes held at any time in the first ten windows, and in the rest."""
+    rate = 1_000_000.0
+    workload = generate.common_key(3, size * windows, 2 * size, rate, window=size / rate)
+    engine = ms.Engine(ms.query(workload.text, workload.schemas, workload.event_time))
+    held = []
+    for data in batches(workload, size // 10):
+        engine.push(data)
+        held.append(engine.stats().state_bytes)
+    return max(held[:100]), max(held[100:])
