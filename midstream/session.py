@@ -6,12 +6,14 @@ the counters and the rows that were refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from midstream.engine.checkpoint import check_windows, described, windows_as_json
+from midstream.engine.course import Course, Situation
 from midstream.engine.event_time import LATE
 from midstream.engine.intake import Intake, Receiver, TableLike, WatermarkLike
 from midstream.engine.pipeline import Pipeline
@@ -19,6 +21,8 @@ from midstream.engine.snapshot import Snapshot, same_or_reason
 from midstream.engine.stats import EngineStats
 from midstream.engine.watermark import NONE_YET, Watermark
 from midstream.errors import EngineError, InputError, SnapshotError
+from midstream.migrate import STRATEGIES, Migration, Options, Strategy, Transition
+from midstream.migrate.record import Recorder
 from midstream.plan import Plan, default_plan, parse_plan
 from midstream.query.durations import Duration, duration
 from midstream.query.model import Query
@@ -65,13 +69,21 @@ class Engine:
         max_jump: Duration | None = None,
     ):
         _check_keywords(strategy, executor, demand, memory_limit, adaptive, late)
-        self._set_up(query, plan, late, late_limit, max_jump)
+        self._set_up(query, plan, strategy, late, late_limit, max_jump)
         self._pipeline.load_tables(_named_tables(query, tables or {}))
 
     def _set_up(
-        self, query: Query, plan: Plan | str | None, late: str, late_limit: int, max_jump: Duration | None
+        self,
+        query: Query,
+        plan: Plan | str | None,
+        strategy: str,
+        late: str,
+        late_limit: int,
+        max_jump: Duration | None,
     ) -> None:
         self.query = query
+        self._strategy = strategy
+        self._recorder: Recorder | None = None
         self._pipeline = Pipeline(query, _chosen_plan(query, plan))
         jump = None if max_jump is None else duration(max_jump)
         self._receiver = Receiver(query, self._pipeline.readers, jump, late == "keep")
@@ -174,13 +186,34 @@ class Engine:
         """The plan that runs."""
         return self._pipeline.plan
 
-    def migrate(self, plan: Plan | str, strategy: str | None = None) -> None:
-        """Change the plan of the running query. Not available yet."""
+    @property
+    def migration(self) -> Migration | None:
+        """The latest migration as it stands, or None if there was none."""
+        return None if self._recorder is None else self._recorder.current
+
+    def migrate(
+        self,
+        plan: Plan | str,
+        strategy: str | None = None,
+        *,
+        budget: int | str | None = None,
+        on_event: Callable[[Migration], None] | None = None,
+    ) -> Migration:
+        """Change the plan of the running query; the output stays what it would have been.
+
+        `strategy` is "jisc", "moving-state", "parallel-track", "genmig", "genmig-reference-point" or
+        "pause-drain-resume", by default the engine's. `budget`, for jisc, is what is filled in the background after
+        each push: a number of holes, or a time such as "5 milliseconds"; 0 fills only what is probed. `on_event` is
+        called with the migration's record when it has begun, when the first push has passed, and when it is done.
+        """
         self._check_open()
-        raise EngineError(
-            "migrate: changing a running plan is not available in this version; "
-            "Engine.restore(query, engine.snapshot(), plan=...) goes on with another plan"
-        )
+        target = _chosen_plan(self.query, plan)
+        chosen = _strategy(self._strategy if strategy is None else strategy)
+        options = _options(budget)
+        recorder = Recorder(chosen.name, str(self.plan), str(target), on_event)
+        self._pipeline.begin(lambda situation: _begun(chosen, situation, target, options, recorder))
+        self._recorder = recorder
+        return recorder.current
 
     def stats(self) -> EngineStats:
         """Counters, and the size of every state."""
@@ -247,7 +280,7 @@ class Engine:
             raise SnapshotError(f"restore: the snapshot is of another query; {difference}")
         check_windows(query, meta["windows"])
         engine = cls.__new__(cls)
-        engine._set_up(query, plan if plan is not None else meta["plan"], late, late_limit, max_jump)
+        engine._set_up(query, plan if plan is not None else meta["plan"], strategy, late, late_limit, max_jump)
         engine._watermark.from_json(meta["watermark"])
         engine._rows_in, engine._rows_out = dict(meta["rows_in"]), meta["rows_out"]
         engine._refused = {stream: dict(reasons) for stream, reasons in meta["refused"].items()}
@@ -261,6 +294,33 @@ def _chosen_plan(query: Query, plan: Plan | str | None) -> Plan:
     if isinstance(plan, str):
         return parse_plan(plan, query.aliases)
     return Plan(query.aliases, plan.root)
+
+
+def _strategy(name: str) -> Strategy:
+    for one in STRATEGIES:
+        if one.name == name:
+            return one
+    raise EngineError(f"migrate: unknown strategy {name!r}; strategies: {', '.join(one.name for one in STRATEGIES)}")
+
+
+def _options(budget: int | str | None) -> Options:
+    if budget is None:
+        return Options()
+    if isinstance(budget, str):
+        return Options(budget_seconds=duration(budget) / 1e6)
+    if isinstance(budget, bool) or budget < 0:
+        raise EngineError(f"migrate: budget={budget!r}; give a number of holes from 0 on, or a time as text")
+    return Options(budget_holes=budget)
+
+
+def _begun(strategy: Strategy, situation: Situation, plan: Plan, options: Options, recorder: Recorder) -> Course:
+    refusal = strategy.refusal(situation, plan)
+    if refusal is not None:
+        raise EngineError(f"migrate: {refusal}")
+    began = time.perf_counter()
+    course = strategy.begin(Transition(situation, plan, options, recorder))
+    recorder.spend(began)
+    return course
 
 
 def _named_tables(query: Query, tables: Mapping[str, TableLike]) -> dict[str, TableLike]:
@@ -285,7 +345,7 @@ def _check_keywords(
     strategy: str, executor: str, demand: str, memory_limit: int | None, adaptive: bool, late: str
 ) -> None:
     keywords: list[tuple[str, object, tuple[object, ...]]] = [
-        ("strategy", strategy, ("jisc",)),
+        ("strategy", strategy, tuple(one.name for one in STRATEGIES)),
         ("executor", executor, ("tree",)),
         ("demand", demand, ("off",)),
         ("memory_limit", memory_limit, (None,)),

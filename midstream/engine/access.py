@@ -18,6 +18,7 @@ from midstream.engine.keys import codes_of, floats_of
 from midstream.kernels import loops, runs
 from midstream.kernels.types import LARGEST, SMALLEST, Combos, Layout, Ring
 from midstream.query.model import Band, Query
+from midstream.state.hole import Record
 from midstream.state.indexes import HashIndex, Ints, SortedIndex
 from midstream.state.join_state import Access, JoinState
 from midstream.state.window import BaseWindow
@@ -31,12 +32,13 @@ class Path(Protocol):
 
     access: Access
     driver: int
+    signature: tuple[object, ...]
 
     def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
         """Steps that each join the delta with some of the entries; a step is called until it returns True."""
 
-    def touched(self, delta: Delta) -> Ints:
-        """Rows of the driver input without whose combinations a probe with this delta could miss an entry."""
+    def claim(self, delta: Delta, record: Record) -> Ints:
+        """Take from a hole the driver's rows without whose combinations a probe with this delta could miss an entry."""
 
     def keys(self, delta: Delta) -> Ints:
         """The keys under which combinations of the child are stored."""
@@ -53,6 +55,7 @@ class HashPath:
         owned = {number: [c for c in classes if number in query.key_classes[c].inputs] for number in inside}
         self.driver = max(inside, key=lambda number: len(owned[number]))
         self._driver_class = owned[self.driver][0]
+        self.signature: tuple[object, ...] = ("hash", classes)
 
     def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
         keys, index = delta.keys(self.classes), self._index(store)
@@ -64,9 +67,10 @@ class HashPath:
         assert store.hash_index is not None
         return store.hash_index
 
-    def touched(self, delta: Delta) -> Ints:
+    def claim(self, delta: Delta, record: Record) -> Ints:
         window = self._windows[self.driver]
-        return window.hash_indexes[(self._driver_class,)].find(window.head, np.unique(delta.codes(self._driver_class)))
+        index = window.hash_indexes[(self._driver_class,)]
+        return index.claim(window.head, delta.codes(self._driver_class), record.mark, record.filled, record.base)
 
     def keys(self, delta: Delta) -> Ints:
         return delta.keys(self.classes)
@@ -79,6 +83,7 @@ class BandPath:
 
     def __init__(self, inside: tuple[int, ...], number: int, band: Band, windows: Sequence[BaseWindow]):
         self.number = number
+        self.signature: tuple[object, ...] = ("band", number, band.left_input in inside)
         self._is_float = band.type == pa.float64()
         self._windows = windows
         if band.left_input in inside:
@@ -102,9 +107,9 @@ class BandPath:
         assert store.sorted_index is not None
         return store.sorted_index
 
-    def touched(self, delta: Delta) -> Ints:
+    def claim(self, delta: Delta, record: Record) -> Ints:
         window = self._windows[self.driver]
-        return np.unique(window.sorted_indexes[self.number].find(window.head, *self._ranges(delta)))
+        return record.claim(window.sorted_indexes[self.number].find(window.head, *self._ranges(delta)))
 
     def keys(self, delta: Delta) -> Ints:
         return delta.band_codes(self.number, self.driver)
@@ -142,14 +147,15 @@ class LoopPath:
 
     def __init__(self, inside: tuple[int, ...], windows: Sequence[BaseWindow]):
         self.driver = inside[0]
+        self.signature: tuple[object, ...] = ("loop",)
         self._windows = windows
 
     def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
         yield lambda out, cursor: bool(loops.probe(ring, delta.combos, out, cursor, layout))
 
-    def touched(self, delta: Delta) -> Ints:
+    def claim(self, delta: Delta, record: Record) -> Ints:
         window = self._windows[self.driver]
-        return np.arange(window.head, window.tail)
+        return record.claim(np.arange(window.head, window.tail))
 
     def keys(self, delta: Delta) -> Ints:
         return np.zeros(len(delta), np.int64)

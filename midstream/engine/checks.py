@@ -17,7 +17,7 @@ from midstream.engine.combos import Block
 from midstream.engine.evaluate import compile_expression
 from midstream.engine.keys import is_hashed
 from midstream.kernels import checks as kernels
-from midstream.kernels.types import LARGEST, SMALLEST, Combos
+from midstream.kernels.types import SMALLEST, Combos
 from midstream.query.model import Band, Query, Theta, WindowKind, columns_of
 from midstream.state.columns import BytesColumn, PairColumn
 from midstream.state.window import BaseWindow
@@ -64,9 +64,7 @@ class InBand:
 
     def __init__(self, sides: tuple[int, int], windows: tuple[BaseWindow, BaseWindow], number: int, band: Band):
         self._sides, self._windows, self._number = sides, windows, number
-        low = SMALLEST if band.low is None else int(band.low)
-        high = LARGEST if band.high is None else int(band.high)
-        self._bounds = (low, high)
+        self._bounds = (band.low is not None, int(band.low or 0), band.high is not None, int(band.high or 0))
 
     def __call__(self, combos: Combos, first: int, passed: Mask) -> None:
         codes = tuple(window.band_codes[self._number] for window in self._windows)

@@ -39,6 +39,10 @@ class Delta:
         matrix = np.ascontiguousarray(ids.reshape(-1, 1))
         return cls((number,), Combos(matrix, window.starts[slots], window.ends[slots]), windows)
 
+    def with_combos(self, combos: Combos) -> Delta:
+        """Other combinations of the same inputs."""
+        return Delta(self.inputs, combos, self._windows)
+
     def __len__(self) -> int:
         return len(self.combos.starts)
 

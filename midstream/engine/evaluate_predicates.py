@@ -163,7 +163,7 @@ def is_null(call: Call) -> Kernel:
     def test(a: Vector) -> Vector:
         values, valid = a
         missing = np.False_ if valid is None else ~valid
-        return np.broadcast_to(missing, np.shape(values)), None
+        return (missing if np.ndim(missing) else np.full(np.shape(values), missing)), None
 
     return test
 

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from midstream.engine.access import BandPath, HashPath, Path, path_into
@@ -54,15 +54,23 @@ class JoinNode:
     def other(self, child: LiveNode) -> LiveNode:
         return self.right if child is self.left else self.left
 
-    def matches(self, delta: Delta, child: LiveNode, block: Block, before: int | None = None) -> Iterator[None]:
+    def matches(
+        self,
+        delta: Delta,
+        child: LiveNode,
+        block: Block,
+        before: int | None = None,
+        since: Mapping[int, int] | None = None,
+    ) -> Iterator[None]:
         """Join a delta of the other child with what `child` holds, into `block`.
 
-        Yields whenever a bounded block has to be emptied. With `before`, a leaf's rows from that id on are left out.
+        Yields whenever a bounded block has to be emptied. With `before`, a leaf's rows from that id on are left out;
+        with `since`, those below that id of its input.
         """
         assert child.path is not None
         if isinstance(child, LeafNode):
             store: BaseWindow | JoinState = child.window
-            ring = child.window.ring(before)
+            ring = child.window.ring(before, None if since is None else since.get(child.number))
         else:
             assert child.state is not None
             store, ring = child.state, child.state.ring()

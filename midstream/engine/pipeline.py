@@ -6,7 +6,7 @@ what can never matter again is purged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from midstream.engine.batch import Accepted, chunks, in_order, number_arrivals
 from midstream.engine.binding import TableBinding
 from midstream.engine.checkpoint import stored_rows, window_table
 from midstream.engine.combos import Delta
+from midstream.engine.course import Course, Situation
 from midstream.engine.results import ResultBuilder
 from midstream.engine.stats import StateStats, Work
 from midstream.engine.tree import TreeExecutor
@@ -32,7 +33,7 @@ class Pipeline:
         self._query = query
         self.readers = [InputReader(query, number) for number in range(len(query.inputs))]
         self._windows = [BaseWindow(reader.layout) for reader in self.readers]
-        self._executor = TreeExecutor(query, plan, self._windows, self.readers)
+        self._course: Course = TreeExecutor(query, plan, self._windows, self.readers)
         self.results = ResultBuilder(query, self._windows)
         self._tracks_arrivals = tracks_arrivals(query)
         self._purged_to = NONE_YET
@@ -41,7 +42,13 @@ class Pipeline:
 
     @property
     def plan(self) -> Plan:
-        return self._executor.plan
+        """The plan that runs, or that a migration leads to."""
+        return self._course.plan
+
+    def begin(self, transition: Callable[[Situation], Course]) -> None:
+        """Go on with the course that a transition makes of the one that runs. Only between pushes."""
+        situation = Situation(self._query, self._windows, self.readers, self._course, self._purged_to)
+        self._course = transition(situation)
 
     def load_tables(self, tables: Mapping[str, pa.Table | pa.RecordBatch]) -> None:
         """Take in the static tables, by name; they are there before the first row of a stream."""
@@ -63,6 +70,7 @@ class Pipeline:
         for chunk in chunks(accepted):
             yield from self._process(self._arrived(chunk.rows))
             self._purge(min(watermark, chunk.unprocessed_from))
+        self._course = self._course.after_push(self._purged_to)
 
     def _arrived(self, rows_of: Mapping[str, Accepted]) -> dict[int, Arrived]:
         arrived: dict[int, Arrived] = {}
@@ -82,19 +90,19 @@ class Pipeline:
         for number, rows in arrived.items():
             renumbering = self._windows[number].make_room(len(rows), self._purged_to)
             if renumbering is not None:
-                self._executor.renumber(number, renumbering)
+                self._course.renumber(number, renumbering)
         deltas: dict[int, Delta] = {}
         for number, rows in arrived.items():
             first = self._windows[number].append(rows)
             deltas[number] = Delta.of_arrived(number, first, rows, self._windows)
-        for combos in self._executor.process(deltas, self._purged_to):
+        for combos in self._course.process(deltas, self._purged_to):
             yield self.results.table(combos)
 
     def _purge(self, watermark: int) -> None:
         self._purged_to = max(self._purged_to, watermark)
         for window in self._windows:
             window.purge(self._purged_to)
-        self._executor.purge(self._purged_to)
+        self._course.purge(self._purged_to)
 
     def stats(self) -> list[StateStats]:
         """The size of every base window and join state."""
@@ -102,11 +110,11 @@ class Pipeline:
             StateStats(one.alias, "window", len(window), window.nbytes, 0)
             for one, window in zip(self._query.inputs, self._windows, strict=True)
         ]
-        return windows + self._executor.state_stats()
+        return windows + self._course.state_stats()
 
     def work(self) -> Work:
         """What windows, joins and states have done so far."""
-        own = self._executor.work()
+        own = self._course.work()
         return Work(own.slots_visited, own.bytes_moved + sum(window.bytes_moved for window in self._windows))
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
@@ -129,4 +137,6 @@ class Pipeline:
             rows = stored_rows(self.readers[number], one.alias, windows[one.alias], self._purged_to, ordinal)
             self._windows[number].make_room(len(rows), self._purged_to)
             self._windows[number].append(rows)
-        self._executor.make_holes()
+        executor = TreeExecutor(self._query, self.plan, self._windows, self.readers)
+        executor.make_holes()
+        self._course = executor

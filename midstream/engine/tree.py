@@ -5,8 +5,6 @@ One chunk, at a join with children L and R whose deltas dL and dR are known:
 1. fill the holes of L that dR will touch, and those of R that dL will touch;
 2. join dR with L as it was before this chunk, then dL with R including dR: every new pair once;
 3. store dL in L and dR in R; hand the pairs up as this join's delta, or emit them at the root.
-
-A fill restores what a state should already hold. It is never part of a delta and never emits.
 """
 
 from __future__ import annotations
@@ -15,40 +13,83 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from midstream.engine.access import HashPath
 from midstream.engine.arrivals import InputReader
-from midstream.engine.combos import Block, Delta, heads_of, selected
+from midstream.engine.combos import Block, Delta, heads_of
+from midstream.engine.filling import Filler, drained, store
 from midstream.engine.nodes import JoinNode, LeafNode, LiveNode, build
 from midstream.engine.stats import StateStats, Work
-from midstream.kernels import checks as check_kernels
-from midstream.kernels import rings as kernels
 from midstream.kernels.types import Combos
 from midstream.plan.tree import Plan
 from midstream.query.model import Query
 from midstream.state.hole import Hole
 from midstream.state.indexes import Ints
-from midstream.state.join_state import JoinState
-from midstream.state.window import BaseWindow, Renumbering, composite
+from midstream.state.window import BaseWindow, Renumbering
 
 _SMALLEST_BLOCK = 256
 _LARGEST_RESULT_BLOCK = 1 << 17
+#: A kept state that the new plan finds in another way is indexed anew if it is small, else it becomes a hole.
+_REINDEXED_AT_ONCE = 1 << 15
 
 
 class TreeExecutor:
-    """Runs one plan over base windows that it shares with whoever else needs them."""
+    """Runs one plan over base windows that it shares with whoever else needs them.
 
-    def __init__(self, query: Query, plan: Plan, windows: Sequence[BaseWindow], readers: Sequence[InputReader]):
+    With `since`, it knows only rows from these ids on, by input; other inputs, static tables, it knows whole.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        plan: Plan,
+        windows: Sequence[BaseWindow],
+        readers: Sequence[InputReader],
+        since: Mapping[int, int] | None = None,
+    ):
         self.plan = plan
+        self._query = query
         self._windows = windows
+        self._readers = readers
+        self._since = dict(since) if since is not None else None
         self._root = build(query, plan.root, windows, readers)
-        self._floor = 0
+        self.filler = Filler(windows)
+        if since is not None:
+            for node in self.joins():
+                if not any(number in since for number in node.inputs):
+                    self._make_hole(node)
 
     def make_holes(self) -> None:
         """Declare every combination of the rows that the windows hold missing from every join state."""
-        marks = {number: window.tail for number, window in enumerate(self._windows)}
         for node in self.joins():
-            if node.state is not None:
-                node.state.hole = Hole(node.inputs, marks)
+            self._make_hole(node)
+
+    def _make_hole(self, node: JoinNode) -> None:
+        marks = {number: self._windows[number].tail for number in node.inputs}
+        is_empty = any(mark == self._windows[number].head for number, mark in marks.items())
+        if node.state is not None and not is_empty:
+            node.state.hole = Hole(node.inputs, marks)
+
+    def successor(self, plan: Plan) -> TreeExecutor:
+        """An executor for another plan: what both plans have in common is kept, the rest is missing."""
+        new = TreeExecutor(self._query, plan, self._windows, self._readers)
+        held = {frozenset(node.inputs): node for node in self.joins() if node.state is not None}
+        for node in new.joins():
+            old = held.get(frozenset(node.inputs))
+            if node.state is not None and not (old is not None and self._kept(old, node)):
+                new._make_hole(node)
+        return new
+
+    def _kept(self, old: JoinNode, new: JoinNode) -> bool:
+        """Hand over a state with its hole, if the new plan can use it at little cost."""
+        assert old.state is not None and old.path is not None and new.path is not None
+        if old.inputs == new.inputs and old.path.signature == new.path.signature:
+            new.state = old.state
+            return True
+        if len(old.state) > _REINDEXED_AT_ONCE or new.state is None:
+            return False
+        hole, combos = old.state.hole, old.state.entries(new.inputs)
+        new.state.hole = None if hole is None else hole.reordered(new.inputs)
+        store(new, Delta(new.inputs, combos, self._windows))
+        return True
 
     def joins(self) -> Iterator[JoinNode]:
         """The joins of the plan, children first."""
@@ -61,9 +102,9 @@ class TreeExecutor:
 
         return walk(self._root)
 
-    def process(self, deltas: Mapping[int, Delta], watermark: int) -> Iterator[Combos]:
+    def process(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
         """Take rows that have just entered the windows through the plan; yields results in the order of FROM."""
-        self._floor = watermark
+        self.filler.floor = floor
         root = self._root
         if isinstance(root, LeafNode):
             if root.number in deltas:
@@ -73,7 +114,7 @@ class TreeExecutor:
         largest = max(len(left), len(right))
         block = Block(len(root.inputs), min(_LARGEST_RESULT_BLOCK, max(_SMALLEST_BLOCK, 2 * largest)), True)
         order = np.argsort(root.inputs)
-        for _ in self._pairs(root, left, right, deltas, block):
+        for _ in self._pairs(root, left, right, block):
             yield _ordered(block.content(), order)
             block.count = 0
         if block.count:
@@ -85,98 +126,56 @@ class TreeExecutor:
             return deltas.get(node.number) or Delta.of_rows(node.number, np.empty(0, np.int64), self._windows)
         left, right = self._delta(node.left, deltas), self._delta(node.right, deltas)
         block = Block(len(node.inputs), max(_SMALLEST_BLOCK, len(left) + len(right)), False)
-        for _ in self._pairs(node, left, right, deltas, block):
-            raise AssertionError("only a bounded block has to be emptied")
+        drained(self._pairs(node, left, right, block))
         return Delta(node.inputs, block.content(), self._windows)
 
-    def _pairs(
-        self, node: JoinNode, left: Delta, right: Delta, deltas: Mapping[int, Delta], block: Block
-    ) -> Iterator[None]:
+    def _pairs(self, node: JoinNode, left: Delta, right: Delta, block: Block) -> Iterator[None]:
         if len(right):
-            self._fill_for(node.left, right)
+            self.filler.fill_for(node.left, right)
         if len(left):
-            self._fill_for(node.right, left)
+            self.filler.fill_for(node.right, left)
         if len(right):
-            before = None
-            if isinstance(node.left, LeafNode) and len(left):
-                before = int(left.combos.rows[0, 0])
-            yield from node.matches(right, node.left, block, before)
-            self._store(node.right, right)
+            before = int(left.combos.rows[0, 0]) if isinstance(node.left, LeafNode) and len(left) else None
+            yield from node.matches(right, node.left, block, before, self._since)
+            store(node.right, right)
         if len(left):
-            yield from node.matches(left, node.right, block)
-            self._store(node.left, left)
-
-    def _store(self, node: LiveNode, delta: Delta) -> None:
-        if isinstance(node, JoinNode):
-            assert node.state is not None and node.path is not None
-            node.state.store(delta.combos, node.path.keys(delta))
-
-    # Filling ---------------------------------------------------------------------------------------------------------
-
-    def _fill_for(self, node: LiveNode, probing: Delta) -> None:
-        """Make a node hold every combination that a probe with this delta could find."""
-        if isinstance(node, JoinNode) and node.state is not None and node.state.hole is not None:
-            assert node.path is not None
-            self._fill(node, node.path.driver, node.path.touched(probing))
-
-    def _fill(self, node: JoinNode, number: int, ids: Ints) -> None:
-        """Store every missing combination that contains one of these rows of an input."""
-        state = node.state
-        if state is None or state.hole is None:
-            return
-        hole, window = state.hole, self._windows[number]
-        claimed = hole.claim(number, window.head, ids)
-        if len(claimed):
-            made = self._covered(hole, self._with_rows(node, number, claimed), number)
-            self._store(node, made)
-            hole.settle(number, claimed)
-        if hole.remaining(number, window.head) == 0:
-            state.hole = None
-
-    def _covered(self, hole: Hole, delta: Delta, number: int) -> Delta:
-        """The combinations that are missing, contain a row being filled, and are still alive."""
-        passed = np.ones(len(delta), np.bool_)
-        hole.covers(delta.combos, 0, passed, number)
-        kernels.live_enough(delta.combos.ends, 0, self._floor, passed)
-        if passed.all():
-            return delta
-        count = check_kernels.pack(delta.combos, 0, passed)
-        return Delta(delta.inputs, Combos(*(array[:count] for array in delta.combos)), self._windows)
-
-    def _with_rows(self, node: LiveNode, number: int, ids: Ints) -> Delta:
-        """All combinations of a node that contain one of these rows of an input; perhaps some with other rows too."""
-        if isinstance(node, LeafNode):
-            return Delta.of_rows(number, ids, self._windows)
-        child = node.left if number in node.left.inputs else node.right
-        other = node.other(child)
-        part = self._entries_with_rows(child, number, ids)
-        block = Block(len(node.inputs), max(_SMALLEST_BLOCK, 2 * len(part)), False)
-        if len(part):
-            self._fill_for(other, part)
-            for _ in node.matches(part, other, block):
-                raise AssertionError("only a bounded block has to be emptied")
-        return Delta(node.inputs, block.content(), self._windows)
-
-    def _entries_with_rows(self, child: LiveNode, number: int, ids: Ints) -> Delta:
-        """As `_with_rows`, from what the child has stored if its index leads there from the rows of that input."""
-        if isinstance(child, LeafNode) or not isinstance(child.path, HashPath):
-            return self._with_rows(child, number, ids)
-        window = self._windows[number]
-        if child.state is None or any(key_class not in window.codes for key_class in child.path.classes):
-            return self._with_rows(child, number, ids)
-        self._fill(child, number, ids.copy())
-        slots = ids & (window.capacity - 1)
-        keys = np.unique(composite([window.codes[key_class][slots] for key_class in child.path.classes]))
-        return Delta(child.inputs, _entries(child.state, keys), self._windows)
-
-    # Between chunks --------------------------------------------------------------------------------------------------
+            yield from node.matches(left, node.right, block, None, self._since)
+            store(node.left, left)
 
     def purge(self, watermark: int) -> None:
         """Forget entries that can never matter again, after the windows have forgotten their rows."""
         heads = heads_of(self._windows)
+        if self._since is not None and all(mark <= heads[number] for number, mark in self._since.items()):
+            self._since = None
         for node in self.joins():
             if node.state is not None:
                 node.state.purge(watermark, heads)
+
+    def renumber(self, number: int, renumbering: Renumbering) -> None:
+        """The rows of an input's window have new ids."""
+        if self._since is not None and number in self._since:
+            self._since[number] = int(renumbering.apply(np.array([self._since[number]]))[0])
+        for node in self.joins():
+            if node.state is not None:
+                node.state.renumber(number, renumbering)
+
+    def after_push(self, watermark: int) -> TreeExecutor:
+        """Nothing to do: a plan runs until it is changed."""
+        return self
+
+    @property
+    def knows_all_rows(self) -> bool:
+        """Whether no row of the windows is left out."""
+        return self._since is None
+
+    def hole_bytes(self) -> int:
+        """What the records of the holes take."""
+        holes = (node.state.hole for node in self.joins() if node.state is not None)
+        return sum(hole.nbytes for hole in holes if hole is not None)
+
+    def holes(self) -> int:
+        """Live rows whose combinations may be missing, summed over the states."""
+        return sum(one.holes for one in self.state_stats())
 
     def state_stats(self) -> list[StateStats]:
         """The size of every join state, and how many rows of its driver are still in its hole."""
@@ -195,20 +194,6 @@ class TreeExecutor:
         joins = list(self.joins())
         moved = sum(node.state.bytes_moved for node in joins if node.state is not None)
         return Work(sum(node.slots_visited for node in joins), moved)
-
-    def renumber(self, number: int, renumbering: Renumbering) -> None:
-        """The rows of an input's window have new ids."""
-        for node in self.joins():
-            if node.state is not None:
-                node.state.renumber(number, renumbering)
-
-
-def _entries(state: JoinState, keys: Ints) -> Combos:
-    """The entries of a state with one of these keys."""
-    assert state.hash_index is not None
-    ring = state.ring()
-    slots = state.hash_index.find(ring.head, keys) & (len(ring.starts) - 1)
-    return selected(Combos(ring.members, ring.starts, ring.ends), slots)
 
 
 def _ordered(combos: Combos, order: Ints) -> Combos:

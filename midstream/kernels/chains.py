@@ -11,6 +11,7 @@ first id below the ring's head: whatever the ring forgets leaves every chain by 
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 from midstream.kernels.hashing import mix
@@ -113,6 +114,34 @@ def probe(chains, ring, keys, combos, out, cursor, layout):
     cursor[COUNT] = count
     cursor[VISITED] += visited
     return True
+
+
+@njit(cache=True)
+def claim(chains, head, keys, mark, filled, base):
+    """The ids of entries with one of these keys that are below the mark and not filled; they become taken (2)."""
+    buckets, slots = chains
+    bucket_mask = buckets.size - 1
+    slot_mask = slots.shape[0] - 1
+    found = np.empty(keys.size, np.int64)
+    count = 0
+    size = keys.size
+    for row in range(size):
+        if row + AHEAD_BUCKET < size:
+            prefetch(buckets, mix(keys[row + AHEAD_BUCKET]) & bucket_mask)
+        if row + AHEAD_SLOT < size:
+            prefetch(slots, buckets[mix(keys[row + AHEAD_SLOT]) & bucket_mask] & slot_mask)
+        key = keys[row]
+        entry = buckets[mix(key) & bucket_mask]
+        while entry >= head:
+            slot = entry & slot_mask
+            if slots[slot, 0] == key and entry < mark and entry >= base and filled[entry - base] == 0:
+                filled[entry - base] = 2
+                if count == found.size:
+                    found = np.concatenate((found, np.empty(count + 64, np.int64)))
+                found[count] = entry
+                count += 1
+            entry = slots[slot, 3]
+    return found[:count]
 
 
 @njit(cache=True)

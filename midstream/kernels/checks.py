@@ -106,13 +106,16 @@ def pack(combos, first, passed):
 
 @njit(cache=True)
 def in_band(rows, first, sides, columns, bounds, passed):
-    """Clear `passed` unless ``low <= left - right <= high``, computed without overflow; `bounds` are low and high."""
+    """Clear `passed` unless ``low <= left - right <= high``, computed without overflow.
+
+    `bounds` are whether there is a low bound, the bound, whether there is a high one, and that.
+    """
     left, right = columns
-    low, high = bounds
+    has_low, low, has_high, high = bounds
     left_mask = left.size - 1
     right_mask = right.size - 1
     for i in range(passed.size):
         a = left[rows[first + i, sides[0]] & left_mask]
         b = right[rows[first + i, sides[1]] & right_mask]
-        if a < add_saturating(b, low) or a > add_saturating(b, high):
+        if (has_low and a < add_saturating(b, low)) or (has_high and a > add_saturating(b, high)):
             passed[i] = False

@@ -154,6 +154,19 @@ def claim(found, marks, filled, base):
 
 
 @njit(cache=True)
+def missing_from_top(filled, top, bottom, limit):
+    """Up to `limit` places below `top`, from top to bottom, that are not filled, and how far down was looked."""
+    found = np.empty(limit, np.int64)
+    count = 0
+    while top > bottom and count < limit:
+        top -= 1
+        if filled[top] == 0:
+            found[count] = top
+            count += 1
+    return found[:count], top
+
+
+@njit(cache=True)
 def settle(claimed, filled, base):
     """Mark claimed ids as filled (1)."""
     for i in range(claimed.size):

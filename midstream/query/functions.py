@@ -77,7 +77,7 @@ TABLE = (
     Function("like", "a LIKE 'pattern'", rules.like, 2, 2),
     Function("ilike", "a ILIKE 'pattern'", rules.like, 2, 2),
     Function("case", "CASE WHEN p THEN a ... ELSE b END", rules.case, 2, MANY),
-    Function("if", "if(p, a, b)", rules.case, 3, 3, ("iff",)),
+    Function("if", "if(p, a, b)", rules.case, 3, 3),
     Function("coalesce", "coalesce(a, ...), ifnull(a, b), nvl(a, b)", rules.coalesce, 1, MANY, ("ifnull", "nvl")),
     Function("nullif", "nullif(a, b)", rules.nullif, 2, 2),
     Function("greatest", "greatest(a, b, ...)", rules.extreme, 2, MANY),

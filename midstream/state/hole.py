@@ -22,14 +22,27 @@ from midstream.state.window import Renumbering
 MISSING, FILLED, FILLING = 0, 1, 2
 
 
-class _Record:
+class Record:
     """Which rows of one input have been filled, for the ids from `base` up to the mark."""
 
     def __init__(self, head: int, mark: int):
         self.base = head
+        self.mark = mark
         self.head = head
         self.filled: NDArray[np.uint8] = np.zeros(max(mark - head, 0), np.uint8)
         self.remaining = len(self.filled)
+        self._scanned = len(self.filled)
+
+    def claim(self, ids: Ints) -> Ints:
+        """Those of the given rows that are in the box, each once; from now on they are being filled."""
+        claimed: Ints = kernels.claim(ids, self.mark, self.filled, self.base)
+        return claimed
+
+    def missing(self, limit: int) -> Ints:
+        """Up to `limit` rows that are still in the box, the newest first."""
+        found, self._scanned = kernels.missing_from_top(self.filled, self._scanned, self.head - self.base, limit)
+        ids: Ints = found + self.base
+        return ids
 
     def forget(self, head: int) -> None:
         """Rows below `head` have expired: those not filled no longer need to be."""
@@ -45,19 +58,25 @@ class Hole:
     def __init__(self, inputs: tuple[int, ...], marks: dict[int, int]):
         self._inputs = inputs
         self._marks = {number: marks[number] for number in inputs}
-        self._records: dict[int, _Record] = {}
+        self._records: dict[int, Record] = {}
 
     def claim(self, number: int, head: int, ids: Ints) -> Ints:
         """Those of the given rows of an input that are in the box, each once; from now on they are being filled."""
-        record = self._record(number, head)
-        claimed: Ints = kernels.claim(ids, self._marks[number], record.filled, record.base)
-        return claimed
+        return self.record(number, head).claim(ids)
 
-    def unclaimed(self, number: int, head: int, limit: int) -> Ints:
-        """Up to `limit` rows of an input that are still in the box."""
-        record = self._record(number, head)
-        begin = record.head - record.base
-        return np.flatnonzero(record.filled[begin:] == MISSING)[:limit] + record.head
+    def missing(self, number: int, head: int, limit: int) -> Ints:
+        """Up to `limit` rows of an input that are still in the box, the newest first."""
+        return self.record(number, head).missing(limit)
+
+    def is_twin(self, other: Hole, number: int) -> bool:
+        """Whether, but for what was filled through one input, this hole misses what the other does of its inputs."""
+        same = all(other._marks.get(one) == mark for one, mark in self._marks.items())
+        return same and not any(one != number for one in (*self._records, *other._records))
+
+    def reordered(self, inputs: tuple[int, ...]) -> Hole:
+        """The same hole for combinations whose columns are in another order."""
+        self._inputs = inputs
+        return self
 
     def settle(self, number: int, claimed: Ints) -> None:
         """The claimed rows' combinations are stored: the rows leave the box."""
@@ -98,15 +117,16 @@ class Hole:
         old = self._records.get(number)
         if old is None:
             return
-        new = _Record(renumbering.first, self._marks[number])
+        new = Record(renumbering.first, self._marks[number])
         kept = renumbering.kept[(renumbering.kept >= old.base) & (renumbering.kept < mark)]
         new.filled[renumbering.apply(kept) - new.base] = old.filled[kept - old.base]
         new.remaining = int(np.count_nonzero(new.filled == MISSING))
         self._records[number] = new
 
-    def _record(self, number: int, head: int) -> _Record:
+    def record(self, number: int, head: int) -> Record:
+        """Which rows of an input have been filled; kept from the first fill through this input on."""
         if number not in self._records:
-            self._records[number] = _Record(head, self._marks[number])
+            self._records[number] = Record(head, self._marks[number])
         return self._records[number]
 
     @property

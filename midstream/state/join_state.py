@@ -113,6 +113,13 @@ class JoinState:
             self.hash_index.resize(head, tail, capacity)
         self.bytes_moved += len(self) * self._entry_bytes
 
+    def entries(self, inputs: tuple[int, ...]) -> Combos:
+        """A copy of all entries, their columns in the order of `inputs`."""
+        order = [self.inputs.index(number) for number in inputs]
+        rows = rings.read(self._members, self._head, self._tail)[:, order]
+        intervals = (rings.read(ring, self._head, self._tail) for ring in (self._starts, self._ends))
+        return Combos(np.ascontiguousarray(rows), *(np.array(one) for one in intervals))
+
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         """The rows of an input have new ids."""
         if number not in self.inputs:

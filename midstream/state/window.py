@@ -113,9 +113,10 @@ class BaseWindow:
     def __len__(self) -> int:
         return self.tail - self.head
 
-    def ring(self, tail: int | None = None) -> Ring:
-        """What a probe reads; with `tail`, only the rows that entered before it."""
-        return Ring(self.starts, self.ends, _NO_MEMBERS, self.head, self.tail if tail is None else tail)
+    def ring(self, tail: int | None = None, since: int | None = None) -> Ring:
+        """What a probe reads: all rows, or those that entered from `since` on and before `tail`."""
+        head = self.head if since is None else max(self.head, since)
+        return Ring(self.starts, self.ends, _NO_MEMBERS, head, self.tail if tail is None else tail)
 
     def make_room(self, size: int, watermark: int) -> Renumbering | None:
         """Make room for rows to come; the renumbering, if the window was packed for it."""

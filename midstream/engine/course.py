@@ -1,0 +1,56 @@
+"""What a query runs on between two batches: one executor, or several while a migration is under way.
+
+The pipeline owns the order of a batch and the base windows; the course says what becomes of the rows. A strategy of
+migration makes a new course of the one that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from midstream.engine.arrivals import InputReader
+from midstream.engine.combos import Delta
+from midstream.engine.stats import StateStats, Work
+from midstream.kernels.types import Combos
+from midstream.plan.tree import Plan
+from midstream.query.model import Query
+from midstream.state.window import BaseWindow, Renumbering
+
+
+class Course(Protocol):
+    """Takes rows that have just entered the base windows and gives the results that they complete."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that runs, or that a migration leads to."""
+
+    def process(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+        """Results, their columns in the order of FROM; what ended before `floor` is dead."""
+
+    def purge(self, watermark: int) -> None:
+        """Forget what can never matter again; the base windows have already done so."""
+
+    def renumber(self, number: int, renumbering: Renumbering) -> None:
+        """The rows of an input's window have new ids."""
+
+    def after_push(self, watermark: int) -> Course:
+        """Work between two pushes; what runs from now on, itself or what it led to."""
+
+    def state_stats(self) -> list[StateStats]:
+        """The size of every join state."""
+
+    def work(self) -> Work:
+        """What has been done so far."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a transition finds: the query, the base windows and their readers, what runs, and how far it has purged."""
+
+    query: Query
+    windows: Sequence[BaseWindow]
+    readers: Sequence[InputReader]
+    course: Course
+    floor: int

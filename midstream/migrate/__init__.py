@@ -1,0 +1,24 @@
+"""Changing the plan of a running query: one strategy a file, and one entry here.
+
+Each strategy answers two questions: why it cannot do a transition, if so, and what runs from now on. All leave the
+output as it would have been: the same rows with the same `valid_from` and `valid_to`, in the same push.
+"""
+
+from midstream.migrate.genmig import GenMig, GenMigReferencePoint
+from midstream.migrate.jisc import JustInTime
+from midstream.migrate.moving_state import MovingState
+from midstream.migrate.parallel_track import ParallelTrack
+from midstream.migrate.pause_drain_resume import PauseDrainResume
+from midstream.migrate.record import Migration
+from midstream.migrate.strategy import Options, Strategy, Transition
+
+STRATEGIES: tuple[Strategy, ...] = (
+    JustInTime(),
+    MovingState(),
+    ParallelTrack(),
+    GenMig(),
+    GenMigReferencePoint(),
+    PauseDrainResume(),
+)
+
+__all__ = ["STRATEGIES", "Migration", "Options", "Strategy", "Transition"]

@@ -1,0 +1,189 @@
+"""GenMig: a split time T after which no row of the old plan is valid; before it the old plan answers, after it the new.
+
+T is the largest end of any live row plus one. Every result that contains an old row ends before T, so from T on the new
+plan, which has seen all rows since the start of the migration, knows everything. The migration ends when the watermark
+reaches T. Both variants treat a plan as a black box that takes rows with intervals and gives row numbers with intervals.
+
+`genmig` cuts at T what it gives to the plans, and joins the two halves of a result by its row numbers.
+`genmig-reference-point` cuts nothing: a result belongs to the plan on whose side of T it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from midstream.engine.combos import Delta, selected
+from midstream.engine.course import Course, Situation
+from midstream.engine.tree import TreeExecutor
+from midstream.kernels.types import LARGEST, Combos
+from midstream.migrate.record import Recorder
+from midstream.migrate.strategy import Transition
+from midstream.migrate.tracks import TwoTracks, chosen
+from midstream.plan.tree import Plan
+from midstream.query.model import WindowKind
+from midstream.state import rings
+from midstream.state.indexes import Ints
+from midstream.state.window import BaseWindow
+
+
+class GenMig:
+    """Split and coalesce."""
+
+    name = "genmig"
+
+    def refusal(self, situation: Situation, plan: Plan) -> str | None:
+        return _refusal(self.name, situation)
+
+    def begin(self, transition: Transition) -> Course:
+        return _begin(transition, _Coalesced)
+
+
+class GenMigReferencePoint:
+    """Decide by where a result begins."""
+
+    name = "genmig-reference-point"
+
+    def refusal(self, situation: Situation, plan: Plan) -> str | None:
+        return _refusal(self.name, situation)
+
+    def begin(self, transition: Transition) -> Course:
+        return _begin(transition, _ByReferencePoint)
+
+
+def _refusal(name: str, situation: Situation) -> str | None:
+    for one in situation.query.inputs:
+        if one.window.kind in (WindowKind.UNBOUNDED, WindowKind.ROWS):
+            others = "jisc or moving-state"
+            if one.window.kind is WindowKind.ROWS:
+                others = "jisc, moving-state or parallel-track"
+            return (
+                f"{name} needs a time at which every old row has ended, and rows of {one.alias!r} under "
+                f"{one.window.kind.name} have none. Use {others}"
+            )
+    if split_time(situation) > LARGEST:
+        return f"{name} needs a time after every old row, and one of them ends at the largest time there is. Use jisc"
+    return None
+
+
+def split_time(situation: Situation) -> int:
+    """The largest end of any live row plus one; static rows do not count."""
+    largest = situation.floor
+    for one, window in zip(situation.query.inputs, situation.windows, strict=True):
+        if not one.is_static and len(window):
+            largest = max(largest, int(rings.read(window.ends, window.head, window.tail).max()))
+    return largest + 1
+
+
+def _begin(transition: Transition, kind: type[_Split]) -> Course:
+    found, since = transition.situation, transition.tails()
+    if all(mark == found.windows[number].head for number, mark in since.items()):
+        transition.recorder.begin(0)
+        transition.recorder.end()
+        return transition.fresh()
+    split = split_time(found)
+    new = transition.fresh(since)
+    return kind(found.course, new, since, found.windows, transition.recorder, split, found.floor)
+
+
+class _Split(TwoTracks):
+    def __init__(
+        self,
+        old: Course,
+        new: TreeExecutor,
+        since: dict[int, int],
+        windows: Sequence[BaseWindow],
+        recorder: Recorder,
+        split: int,
+        floor: int,
+    ):
+        self._split = split
+        self._reached = floor
+        super().__init__(old, new, since, list(windows), recorder)
+
+    def _left(self) -> int:
+        return max(0, self._split - self._reached)
+
+    def after_push(self, watermark: int) -> Course:
+        self._reached = watermark
+        return super().after_push(watermark)
+
+
+class _ByReferencePoint(_Split):
+    def _counted(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+        for combos in self._old.process(deltas, floor):
+            counted = chosen(combos, np.flatnonzero(combos.starts < self._split))
+            if counted is not None:
+                yield counted
+        for combos in self._new.process(deltas, floor):
+            counted = chosen(combos, np.flatnonzero(combos.starts >= self._split))
+            if counted is not None:
+                self._results_of_new += len(counted.starts)
+                yield counted
+
+
+class _Coalesced(_Split):
+    def _counted(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+        """Halves that meet at T are one result; they are found in one push, because their last row is the same."""
+        waiting: list[Combos] = []
+        for combos in self._old.process(self._before(deltas), floor):
+            meets = combos.ends == self._split - 1
+            whole = chosen(combos, np.flatnonzero(~meets))
+            if whole is not None:
+                yield whole
+            if meets.any():
+                waiting.append(_copied(selected(combos, np.flatnonzero(meets))))
+        halves = _concatenated(waiting, len(self._windows))
+        for combos in self._new.process(self._after(deltas), floor):
+            self._results_of_new += len(combos.starts)
+            halves, joined = _coalesced(halves, combos)
+            yield joined
+        if len(halves.starts):
+            yield halves
+
+    def _before(self, deltas: Mapping[int, Delta]) -> dict[int, Delta]:
+        """What the old plan gets: rows that begin before T, cut to end before it."""
+        return _cut(deltas, lambda c: c.starts < self._split, lambda c: (c.starts, np.minimum(c.ends, self._split - 1)))
+
+    def _after(self, deltas: Mapping[int, Delta]) -> dict[int, Delta]:
+        """What the new plan gets: rows that end at T or later, cut to begin at T."""
+        return _cut(deltas, lambda c: c.ends >= self._split, lambda c: (np.maximum(c.starts, self._split), c.ends))
+
+
+def _cut(
+    deltas: Mapping[int, Delta],
+    is_given: Callable[[Combos], NDArray[np.bool_]],
+    interval: Callable[[Combos], tuple[Ints, Ints]],
+) -> dict[int, Delta]:
+    cut = {}
+    for number, delta in deltas.items():
+        given = np.flatnonzero(is_given(delta.combos))
+        if len(given):
+            combos = selected(delta.combos, given)
+            cut[number] = delta.with_combos(Combos(combos.rows, *interval(combos)))
+    return cut
+
+
+def _copied(combos: Combos) -> Combos:
+    return Combos(*(np.array(array) for array in combos))
+
+
+def _concatenated(parts: list[Combos], width: int) -> Combos:
+    nothing = Combos(np.empty((0, width), np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
+    return Combos(*(np.concatenate(arrays) for arrays in zip(nothing, *parts, strict=True)))
+
+
+def _coalesced(halves: Combos, combos: Combos) -> tuple[Combos, Combos]:
+    """The first halves that stay without a partner, and the results, begun where their first half begins, if any."""
+    count = len(halves.starts)
+    _, group = np.unique(np.concatenate((halves.rows, combos.rows)), axis=0, return_inverse=True)
+    half_of = np.full(count + len(combos.starts), -1)
+    half_of[group[:count]] = np.arange(count)
+    partner = half_of[group[count:]]
+    has_half = partner >= 0
+    starts = np.where(has_half, halves.starts[partner] if count else combos.starts, combos.starts)
+    alone = np.ones(count, np.bool_)
+    alone[partner[has_half]] = False
+    return selected(halves, np.flatnonzero(alone)), Combos(combos.rows, starts, combos.ends)

@@ -1,0 +1,113 @@
+"""JISC, just-in-time state completion: states that are new in the plan start as holes and fill as they are probed.
+
+After each push some more holes are filled in the background, so that the migration comes to an end even if some rows
+are never probed. With a budget of 0 it is pure JISC: what is never probed is never filled, and expires.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+
+from midstream.engine.combos import Delta
+from midstream.engine.course import Course, Situation
+from midstream.engine.stats import StateStats, Work
+from midstream.engine.tree import TreeExecutor
+from midstream.kernels.types import Combos
+from midstream.migrate.record import Recorder
+from midstream.migrate.strategy import Options, Transition
+from midstream.plan.tree import Plan
+from midstream.state.window import Renumbering
+
+#: Without a budget of the caller's: holes filled after a push, per row of the push, and at least so many.
+_HOLES_PER_ROW = 1 / 16
+_LEAST_HOLES = 64
+_SLICE = 512
+
+
+class JustInTime:
+    """Keep what both plans have in common; declare the rest missing."""
+
+    name = "jisc"
+
+    def refusal(self, situation: Situation, plan: Plan) -> str | None:
+        return None
+
+    def begin(self, transition: Transition) -> Course:
+        return Filling(successor(transition), transition.options, transition.recorder)
+
+
+def successor(transition: Transition) -> TreeExecutor:
+    """An executor for the new plan that keeps what it can of what runs.
+
+    Of a migration that runs several plans nothing is kept: the base windows are enough.
+    """
+    running = transition.situation.course
+    if isinstance(running, Filling):
+        running = running.executor
+    if isinstance(running, TreeExecutor) and running.knows_all_rows:
+        return running.successor(transition.plan)
+    executor = transition.fresh()
+    executor.make_holes()
+    return executor
+
+
+class Filling:
+    """A plan whose states still have holes; after each push some are filled."""
+
+    def __init__(self, executor: TreeExecutor, options: Options, recorder: Recorder):
+        self.executor = executor
+        self._options = options
+        self._recorder = recorder
+        self._rows = 0
+        recorder.begin(executor.holes())
+        if executor.holes() == 0:
+            recorder.end()
+
+    @property
+    def plan(self) -> Plan:
+        return self.executor.plan
+
+    def process(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+        self._rows += sum(len(delta) for delta in deltas.values())
+        return self.executor.process(deltas, floor)
+
+    def purge(self, watermark: int) -> None:
+        self.executor.purge(watermark)
+
+    def renumber(self, number: int, renumbering: Renumbering) -> None:
+        self.executor.renumber(number, renumbering)
+
+    def after_push(self, watermark: int) -> Course:
+        began = time.perf_counter()
+        self.executor.filler.floor = watermark
+        self._fill_in_the_background(began)
+        filler, holes = self.executor.filler, self.executor.holes()
+        self._rows = 0
+        self._recorder.spend(began)
+        self._recorder.batch(holes, filler.rows_filled, filler.entries_filled, self.executor.hole_bytes())
+        if holes:
+            return self
+        self._recorder.end()
+        return self.executor
+
+    def _fill_in_the_background(self, began: float) -> None:
+        seconds, holes = self._options.budget_seconds, self._options.budget_holes
+        if seconds is None and holes is None:
+            holes = max(_LEAST_HOLES, int(self._rows * _HOLES_PER_ROW))
+        for node in self.executor.joins():
+            while node.state is not None and node.state.hole is not None:
+                if seconds is not None and time.perf_counter() - began >= seconds:
+                    return
+                limit = _SLICE if holes is None else min(_SLICE, holes)
+                if limit <= 0:
+                    return
+                filled = self.executor.filler.fill_some(node, limit)
+                if holes is not None:
+                    holes -= filled
+
+    def state_stats(self) -> list[StateStats]:
+        return self.executor.state_stats()
+
+    def work(self) -> Work:
+        return self.executor.work()

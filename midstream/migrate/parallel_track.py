@@ -1,0 +1,65 @@
+"""Parallel Track: the old plan runs until no row that it began with is left; the new plan knows only newer rows.
+
+The old plan gives every result with an old row, and the new plan the others; what the old plan finds of new rows alone
+is dropped at its root. The old rows are counted, so that their end is seen at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from midstream.engine.combos import Delta
+from midstream.engine.course import Course, Situation
+from midstream.kernels.types import Combos
+from midstream.migrate.strategy import Transition
+from midstream.migrate.tracks import TwoTracks, chosen
+from midstream.plan.tree import Plan
+from midstream.query.model import WindowKind
+
+
+class ParallelTrack:
+    """Run both plans until the old rows are gone."""
+
+    name = "parallel-track"
+
+    def refusal(self, situation: Situation, plan: Plan) -> str | None:
+        for one in situation.query.inputs:
+            if one.window.kind is WindowKind.UNBOUNDED:
+                return (
+                    f"parallel-track would never end: the rows of {one.alias!r} are UNBOUNDED, so the old plan is needed "
+                    "for ever. Use jisc or moving-state"
+                )
+        return None
+
+    def begin(self, transition: Transition) -> Course:
+        since = transition.tails()
+        found = transition.situation
+        return _Parallel(
+            found.course, transition.fresh(since), since, list(found.windows), transition.recorder
+        ).after_begin()
+
+
+class _Parallel(TwoTracks):
+    def after_begin(self) -> Course:
+        """The new plan alone if there is no old row."""
+        if self._left():
+            return self
+        self._recorder.end()
+        return self._new
+
+    def _counted(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+        for combos in self._old.process(deltas, floor):
+            is_old = np.zeros(len(combos.starts), np.bool_)
+            for number, mark in self._since.items():
+                is_old |= combos.rows[:, number] < mark
+            counted = chosen(combos, np.flatnonzero(is_old))
+            if counted is not None:
+                yield counted
+        for combos in self._new.process(deltas, floor):
+            self._results_of_new += len(combos.starts)
+            yield combos
+
+    def _left(self) -> int:
+        return sum(max(0, mark - self._windows[number].head) for number, mark in self._since.items())

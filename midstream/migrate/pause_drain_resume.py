@@ -1,0 +1,35 @@
+"""Pause, drain, resume: the way of stateless operators. It works only if the new plan has the states of the old one."""
+
+from __future__ import annotations
+
+from midstream.engine.course import Course, Situation
+from midstream.engine.tree import TreeExecutor
+from midstream.migrate.jisc import JustInTime
+from midstream.migrate.strategy import Transition
+from midstream.plan.tree import Plan
+
+
+class PauseDrainResume:
+    """Swap children; anything else would wait for itself."""
+
+    name = "pause-drain-resume"
+
+    def refusal(self, situation: Situation, plan: Plan) -> str | None:
+        if not isinstance(situation.course, TreeExecutor):
+            return (
+                "pause-drain-resume cannot start while another migration is under way; "
+                "wait for its end, or use jisc, moving-state or parallel-track"
+            )
+        old = {node.inputs for node in situation.course.plan.joins()}
+        missing = [node for node in plan.joins() if node.inputs not in old]
+        if not missing:
+            return None
+        return (
+            f"pause-drain-resume would have to drain the old plan's states before the new plan starts, but "
+            f"{plan.text(missing[0])} can only be filled from rows that are in those states, and they leave them only as "
+            "new rows arrive, which are paused: neither side can go first. Use jisc, moving-state, parallel-track, "
+            "genmig or genmig-reference-point"
+        )
+
+    def begin(self, transition: Transition) -> Course:
+        return JustInTime().begin(transition)

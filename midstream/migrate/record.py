@@ -1,0 +1,85 @@
+"""What a migration tells about itself, the same for every strategy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+Listener = Callable[["Migration"], None]
+
+
+@dataclass(frozen=True)
+class Migration:
+    """A migration as it stands.
+
+    `holes_left` is what has to go away before it ends: live driver rows that are still in a hole, summed over the
+    states; for parallel-track live old rows; for genmig the way of the watermark to the split time, in microseconds.
+    `rows` and `entries` were computed for the migration's sake, `seconds` spent on it, `bytes` is what it holds beyond
+    the new plan. `phase` is "begun", "running" or "done".
+    """
+
+    strategy: str
+    from_plan: str
+    to_plan: str
+    phase: str
+    holes_left: int
+    holes_at_start: int
+    rows: int
+    entries: int
+    seconds: float
+    bytes: int
+    batches: int
+
+    @property
+    def is_done(self) -> bool:
+        return self.phase == "done"
+
+    @property
+    def percent(self) -> float:
+        """How much of what has to go away is gone."""
+        if self.is_done or self.holes_at_start == 0:
+            return 100.0 if self.is_done else 0.0
+        return 100.0 * (1 - min(self.holes_left, self.holes_at_start) / self.holes_at_start)
+
+
+class Recorder:
+    """Keeps a migration's record up to date and tells listeners about each phase."""
+
+    def __init__(self, strategy: str, from_plan: str, to_plan: str, listener: Listener | None):
+        self.current = Migration(strategy, from_plan, to_plan, "begun", 0, 0, 0, 0, 0.0, 0, 0)
+        self._listener = listener
+
+    def spend(self, since: float) -> None:
+        """Add the time since a moment of `time.perf_counter`."""
+        self.current = replace(self.current, seconds=self.current.seconds + time.perf_counter() - since)
+
+    def begin(self, holes: int) -> None:
+        """The transition is made; so much has to go away."""
+        self.current = replace(self.current, holes_left=holes, holes_at_start=holes)
+        self._tell()
+
+    def batch(self, holes: int, rows: int, entries: int, held: int) -> None:
+        """A push has passed."""
+        is_first = self.current.phase == "begun"
+        self.current = replace(
+            self.current,
+            phase="running",
+            holes_left=holes,
+            rows=rows,
+            entries=entries,
+            bytes=held,
+            batches=self.current.batches + 1,
+        )
+        if is_first:
+            self._tell()
+
+    def end(self) -> None:
+        """Only the new plan is left, and nothing is missing."""
+        if not self.current.is_done:
+            self.current = replace(self.current, phase="done", holes_left=0, bytes=0)
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._listener is not None:
+            self._listener(self.current)

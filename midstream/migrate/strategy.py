@@ -1,0 +1,53 @@
+"""What a strategy is, and what it is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from midstream.engine.course import Course, Situation
+from midstream.engine.tree import TreeExecutor
+from midstream.migrate.record import Recorder
+from midstream.plan.tree import Plan
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller may set: how many holes to fill after each push, or for how long; None is the default."""
+
+    budget_holes: int | None = None
+    budget_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Transition:
+    """A change to a plan in a situation, with its options and the recorder that follows it."""
+
+    situation: Situation
+    plan: Plan
+    options: Options
+    recorder: Recorder
+
+    def fresh(self, since: dict[int, int] | None = None) -> TreeExecutor:
+        """An executor of the new plan with empty states, which knows only rows from `since` on."""
+        found = self.situation
+        return TreeExecutor(found.query, self.plan, found.windows, found.readers, since)
+
+    def tails(self) -> dict[int, int]:
+        """The id that the next row of each stream will get. Static tables are neither old nor new: they are left out."""
+        inputs = zip(self.situation.query.inputs, self.situation.windows, strict=True)
+        return {number: window.tail for number, (one, window) in enumerate(inputs) if not one.is_static}
+
+
+class Strategy(Protocol):
+    """A way to get from a running plan to another."""
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+
+    def refusal(self, situation: Situation, plan: Plan) -> str | None:
+        """Why it cannot make this transition and what can, or None."""
+
+    def begin(self, transition: Transition) -> Course:
+        """Make the transition; what runs from now on."""

@@ -1,0 +1,88 @@
+"""Two tracks: what ran goes on, the new plan runs beside it on the rows that come, and each result counts once.
+
+What ran may itself be two tracks; a course is a black box that takes rows and gives results.
+"""
+
+from __future__ import annotations
+
+import abc
+import time
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from midstream.engine.combos import Delta
+from midstream.engine.course import Course
+from midstream.engine.stats import StateStats, Work
+from midstream.engine.tree import TreeExecutor
+from midstream.kernels.types import Combos
+from midstream.migrate.record import Recorder
+from midstream.plan.tree import Plan
+from midstream.state.indexes import Ints
+from midstream.state.window import BaseWindow, Renumbering
+
+
+class TwoTracks(abc.ABC):
+    """The old course and the new plan. Subclasses say what each of them gets, what counts, and when it is over."""
+
+    def __init__(
+        self, old: Course, new: TreeExecutor, since: dict[int, int], windows: list[BaseWindow], recorder: Recorder
+    ):
+        self._old, self._new = old, new
+        self._since = since
+        self._windows = windows
+        self._recorder = recorder
+        self._results_of_new = 0
+        recorder.begin(self._left())
+
+    @property
+    def plan(self) -> Plan:
+        return self._new.plan
+
+    def process(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+        began = time.perf_counter()
+        yield from self._counted(deltas, floor)
+        self._recorder.spend(began)
+
+    @abc.abstractmethod
+    def _counted(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+        """The results that count."""
+
+    @abc.abstractmethod
+    def _left(self) -> int:
+        """What still has to go away; 0 if the old course is not needed any more."""
+
+    def purge(self, watermark: int) -> None:
+        self._old.purge(watermark)
+        self._new.purge(watermark)
+
+    def renumber(self, number: int, renumbering: Renumbering) -> None:
+        if number in self._since:
+            self._since[number] = int(renumbering.apply(np.array([self._since[number]]))[0])
+        self._old.renumber(number, renumbering)
+        self._new.renumber(number, renumbering)
+
+    def after_push(self, watermark: int) -> Course:
+        self._old = self._old.after_push(watermark)
+        left = self._left()
+        rows = sum(max(0, self._windows[number].tail - mark) for number, mark in self._since.items())
+        held = sum(one.bytes for one in self._old.state_stats())
+        self._recorder.batch(left, rows, self._results_of_new, held)
+        if left:
+            return self
+        self._recorder.end()
+        return self._new
+
+    def state_stats(self) -> list[StateStats]:
+        return self._old.state_stats() + self._new.state_stats()
+
+    def work(self) -> Work:
+        old, new = self._old.work(), self._new.work()
+        return Work(old.slots_visited + new.slots_visited, old.bytes_moved + new.bytes_moved)
+
+
+def chosen(combos: Combos, places: Ints) -> Combos | None:
+    """The results at these places, or None if there are none."""
+    if len(places) == len(combos.starts):
+        return combos
+    return Combos(*(array[places] for array in combos)) if len(places) else None

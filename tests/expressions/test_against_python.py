@@ -1,0 +1,237 @@
+"""Kernels against their naive twins: Python's integers, decimals, strings and dates, value by value."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from midstream.engine.evaluate import compile_expression
+from midstream.query.functions import call, cast
+from midstream.query.model import Column, Expr, Literal
+
+
+def run(expr: Expr, *columns: pa.Array) -> list[Any]:
+    """Columns are called a, b, c."""
+    batch = {(0, name): column for name, column in zip("abc", columns, strict=False)}
+    array = compile_expression(expr)(batch, len(columns[0]))
+    array.validate(full=True)
+    assert array.type == expr.type
+    result: list[Any] = array.to_pylist()
+    return result
+
+
+def column(name: str, type: pa.DataType) -> Column:
+    return Column(0, name, type)
+
+
+@pytest.mark.parametrize("width", [8, 16, 32, 64])
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "modulo"])
+@pytest.mark.parametrize("rows", [200, 5000])
+def test_integer_arithmetic(width: int, name: str, rows: int) -> None:
+    source = random.Random(width)
+    low, high = -(2 ** (width - 1)), 2 ** (width - 1) - 1
+    root = int(high**0.5)
+    edge = [low, low + 1, -1, 0, 1, high - 1, high, root, root + 1, -root, -root - 1, high // 2 + 1, low // 2]
+    numbers = [source.choice(edge) if source.random() < 0.5 else source.randint(low, high) for _ in range(2 * rows)]
+    a, b = numbers[:rows], numbers[rows:]
+    type = getattr(pa, f"int{width}")()
+    expected = []
+    for x, y in zip(a, b, strict=True):
+        exact = {"add": x + y, "subtract": x - y, "multiply": x * y}.get(name)
+        if name == "modulo":
+            exact = None if y == 0 else int(math.copysign(1, x)) * (abs(x) % abs(y))
+        expected.append(exact if exact is not None and low <= exact <= high else None)
+    expr = call(name, [column("a", type), column("b", type)])
+    assert expr.type == type
+    assert run(expr, pa.array(a, type), pa.array(b, type)) == expected
+
+
+@pytest.mark.parametrize("rows", [10, 5000])
+def test_large_batches_without_overflow(rows: int) -> None:
+    a, b = np.arange(rows) - rows // 2, np.arange(rows) * 3
+    for name, expected in (("add", a + b), ("subtract", a - b), ("multiply", a * b)):
+        expr = call(name, [column("a", pa.int64()), column("b", pa.int64())])
+        assert run(expr, pa.array(a), pa.array(b)) == expected.tolist()
+
+
+def decimals(source: random.Random, precision: int, scale: int, count: int) -> list[Decimal | None]:
+    found: list[Decimal | None] = []
+    for _ in range(count):
+        digits = source.randint(1, precision)
+        number = source.choice([0, 1, 5, 10**digits - 1, source.randrange(10**digits)])
+        found.append(
+            None if source.random() < 0.1 else Decimal((source.randrange(2), tuple(map(int, str(number))), -scale))
+        )
+    return found
+
+
+def half_up(exact: Fraction, scale: int) -> int:
+    scaled = abs(exact) * 10**scale
+    whole: int = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
+    return whole if exact >= 0 else -whole
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "modulo"])
+def test_decimal_arithmetic(seed: int, name: str) -> None:
+    source = random.Random(f"{seed}{name}")
+    types = []
+    for _ in range(2):
+        precision = source.choice([1, 5, 9, 15, 18, 20, 30, 38])
+        types.append(pa.decimal128(precision, source.randint(0, precision)))
+    a, b = (decimals(source, type.precision, type.scale, 40) for type in types)
+    expr = call(name, [column("a", types[0]), column("b", types[1])])
+    result = run(expr, pa.array(a, types[0]), pa.array(b, types[1]))
+    scale, limit = expr.type.scale, 10**expr.type.precision
+    for x, y, found in zip(a, b, result, strict=True):
+        if x is None or y is None or (y == 0 and name in ("divide", "modulo")):
+            assert found is None
+            continue
+        p, q = Fraction(x), Fraction(y)
+        if name == "modulo":
+            exact = p - q * (abs(p / q).__floor__() * (1 if p * q >= 0 else -1))
+        else:
+            exact = {"add": p + q, "subtract": p - q, "multiply": p * q}[name] if name != "divide" else p / q
+        number = half_up(exact, scale)
+        more = scale + 1 + types[1].scale - types[0].scale if name == "divide" else 0
+        wide = name == "modulo" and abs(p) * 10 ** max(types[0].scale, types[1].scale) >= 10**70
+        if abs(number) >= limit or wide or (more > 0 and abs(p) * 10 ** (types[0].scale + more) >= 10**70):
+            assert found is None
+        else:
+            assert found is not None, f"{x} {name} {y} at {expr.type}"
+            assert Fraction(found) == Fraction(number, 10**scale), f"{x} {name} {y}"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_decimal_rescaling(seed: int) -> None:
+    source = random.Random(seed)
+    before, after = (
+        pa.decimal128(precision, source.randint(0, precision)) for precision in source.choices(range(1, 39), k=2)
+    )
+    values = decimals(source, before.precision, before.scale, 40)
+    for expr in (cast(column("a", before), after), call("round", [column("a", before), Literal(2, pa.int32())])):
+        for value, found in zip(values, run(expr, pa.array(values, before)), strict=True):
+            if value is None:
+                assert found is None
+                continue
+            number = half_up(Fraction(value), expr.type.scale)
+            fits = abs(number) < 10**expr.type.precision
+            assert found == (Decimal(number).scaleb(-expr.type.scale, WIDE) if fits else None)
+    text = run(cast(column("a", before), pa.string()), pa.array(values, before))
+    assert text == [None if one is None else f"{one if one else abs(one):f}" for one in values]
+
+
+with localcontext() as _context:
+    _context.prec = 80
+    WIDE = _context.copy()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.floats(), min_size=1, max_size=20))
+def test_floats_as_text_and_back(values: list[float]) -> None:
+    array = pa.array(values, pa.float64())
+    text = run(cast(column("a", pa.float64()), pa.string()), array)
+    back = run(cast(column("a", pa.string()), pa.float64()), pa.array(text, pa.string()))
+    for before, written, after in zip(values, text, back, strict=True):
+        assert after == before or (math.isnan(before) and math.isnan(after))
+        if math.isfinite(before) and before:
+            assert ("E" in written) == (not 1e-3 <= abs(before) < 1e7)
+            assert Decimal(written) == Decimal(repr(before))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.floats(-1e15, 1e15), min_size=1, max_size=20), st.integers(-3, 8))
+def test_rounding_of_floats(values: list[float], digits: int) -> None:
+    """A sum of the shortest digits decides; from 16 digits on a float may stand for more than one tie."""
+    values = [float(f"{one:.{max(digits, 0) + 1}f}") for one in values]
+    expr = call("round", [column("a", pa.float64()), Literal(digits, pa.int32())])
+    for value, found in zip(values, run(expr, pa.array(values)), strict=True):
+        if len(Decimal(repr(value)).normalize().as_tuple().digits) <= 15:
+            exact = Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, WIDE)
+            assert found == float(exact)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.floats(-1e20, 1e20), min_size=1, max_size=20), st.integers(0, 12))
+def test_floats_as_decimals(values: list[float], scale: int) -> None:
+    type = pa.decimal128(38, scale)
+    found = run(cast(column("a", pa.float64()), type), pa.array(values))
+    assert found == [Decimal(repr(one)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, WIDE) for one in values]
+
+
+def naive_substring(text: str, position: int, count: int) -> str:
+    start = position - 1 if position > 0 else (len(text) + position if position < 0 else 0)
+    return text[max(start, 0) : max(start + count, 0)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.text(max_size=6), st.integers(-8, 8), st.integers(-3, 8)), min_size=1, max_size=20))
+def test_substring(rows: list[tuple[str, int, int]]) -> None:
+    texts, positions, counts = (list(one) for one in zip(*rows, strict=True))
+    expected = [naive_substring(*row) for row in rows]
+    for type in (pa.string(), pa.large_string()):
+        parts = [column("a", type), column("b", pa.int64()), column("c", pa.int64())]
+        columns = [pa.array(texts, type), pa.array(positions, pa.int64()), pa.array(counts, pa.int64())]
+        assert run(call("substring", parts), *columns) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.text("abé", max_size=6), st.text("abé", max_size=3)), min_size=1, max_size=20))
+def test_search_for_a_column(rows: list[tuple[str, str]]) -> None:
+    texts, wanted = (pa.array(list(one), pa.string()) for one in zip(*rows, strict=True))
+    args = [column("a", pa.string()), column("b", pa.string())]
+    assert run(call("contains", args), texts, wanted) == [b in a for a, b in rows]
+    assert run(call("startswith", args), texts, wanted) == [a.startswith(b) for a, b in rows]
+    assert run(call("endswith", args), texts, wanted) == [a.endswith(b) for a, b in rows]
+
+
+PIECES = {
+    "a": "a",
+    "é": "é",
+    "%": ".*",
+    "_": ".",
+    "\\%": "%",
+    "\\_": "_",
+    "\\\\": r"\\",
+    ".": r"\.",
+    "\n": "\n",
+    "(": r"\(",
+}
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.text("aé%_\\.(\n", max_size=5), min_size=1, max_size=10),
+    st.lists(st.sampled_from(sorted(PIECES)), max_size=5),
+)
+def test_like(texts: list[str], pieces: list[str]) -> None:
+    pattern = re.compile("".join(PIECES[one] for one in pieces), re.DOTALL)
+    expr = call("like", [column("a", pa.string()), Literal("".join(pieces), pa.string())])
+    assert run(expr, pa.array(texts, pa.string())) == [pattern.fullmatch(one) is not None for one in texts]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.datetimes(), min_size=1, max_size=20))
+def test_fields_of_timestamps(moments: list[datetime]) -> None:
+    array = pa.array(moments, pa.timestamp("us"))
+    for name in ("year", "month", "day", "hour", "minute", "second"):
+        assert run(call(name, [column("a", array.type)]), array) == [getattr(one, name) for one in moments]
+    week = call("date_trunc", [Literal("week", pa.string()), column("a", array.type)])
+    later = [one for one in moments if one.year > 1]
+    if later:
+        found = run(week, pa.array(later, array.type))
+        days = [datetime(one.year, one.month, one.day) for one in later]
+        assert found == [one - timedelta(days=one.weekday()) for one in days]
+    text = run(cast(column("a", array.type), pa.string()), array)
+    assert run(cast(column("a", pa.string()), array.type), pa.array(text, pa.string())) == moments

@@ -1,0 +1,161 @@
+"""Columns of every Arrow type that a stream may have: read, compared and converted as they come."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from midstream.engine.evaluate import compile_expression, evaluate_mask
+from midstream.query.functions import call, cast, comparison_type
+from midstream.query.model import Column, Expr, Literal
+
+US = pa.timestamp("us")
+MOMENT = datetime(2024, 2, 29, 12, 30, 15)
+
+# type, two values in ascending order
+SAMPLES: list[tuple[pa.DataType, Any, Any]] = [
+    *((type, 1, 100) for type in (pa.int8(), pa.int16(), pa.int32(), pa.int64())),
+    *((type, 1, 200) for type in (pa.uint8(), pa.uint16(), pa.uint32())),
+    (pa.uint64(), 1, 2**64 - 1),
+    (pa.float16(), np.float16(0.5), np.float16(2)),
+    (pa.float32(), 0.5, 2.0),
+    (pa.float64(), 0.5, float("nan")),
+    (pa.bool_(), False, True),
+    (pa.decimal128(10, 2), Decimal("-1.50"), Decimal("2.25")),
+    (pa.decimal256(60, 2), Decimal("-1.50"), Decimal("2.25")),
+    (pa.string(), "a", "é"),
+    (pa.large_string(), "a", "é"),
+    (pa.string_view(), "a", "é"),
+    (pa.binary(), b"a", b"\xff"),
+    (pa.large_binary(), b"a", b"\xff"),
+    (pa.binary(2), b"aa", b"ab"),
+    (pa.date32(), date(1969, 12, 31), date(2024, 2, 29)),
+    (pa.date64(), date(1969, 12, 31), date(2024, 2, 29)),
+    *((pa.timestamp(unit), MOMENT, MOMENT + timedelta(seconds=1)) for unit in ("s", "ms", "us", "ns")),
+    (pa.timestamp("ms", "Europe/Berlin"), MOMENT, MOMENT + timedelta(seconds=1)),
+    *((pa.duration(unit), timedelta(seconds=-1), timedelta(seconds=1)) for unit in ("s", "ms", "us", "ns")),
+    (pa.time32("s"), time(1, 2, 3), time(4, 5, 6)),
+    (pa.time64("ns"), time(1, 2, 3), time(4, 5, 6)),
+]
+IDS = [str(one[0]) for one in SAMPLES]
+
+
+def evaluate(expr: Expr, **columns: pa.Array) -> pa.Array:
+    batch = {(0, name): column for name, column in columns.items()}
+    array = compile_expression(expr)(batch, len(next(iter(columns.values()))))
+    array.validate(full=True)
+    assert array.type == expr.type
+    return array
+
+
+@pytest.mark.parametrize(("type", "low", "high"), SAMPLES, ids=IDS)
+def test_comparison(type: pa.DataType, low: Any, high: Any) -> None:
+    a, b = Column(0, "a", type), Column(0, "b", type)
+    columns = {"a": pa.array([low, low, high, None, low], type), "b": pa.array([low, high, low, low, None], type)}
+    expected = {
+        "eq": [True, False, False], "ne": [False, True, True], "lt": [False, True, False],
+        "le": [True, True, False], "gt": [False, False, True], "ge": [True, False, True],
+    }  # fmt: skip
+    for name, first in expected.items():
+        assert evaluate(call(name, [a, b]), **columns).to_pylist() == [*first, None, None]
+        sliced = {key: column.slice(1, 3) for key, column in columns.items()}
+        assert evaluate(call(name, [a, b]), **sliced).to_pylist() == [*first[1:], None]
+        empty = {key: column.slice(0, 0) for key, column in columns.items()}
+        assert evaluate(call(name, [a, b]), **empty).to_pylist() == []
+    assert evaluate(call("null_safe_eq", [a, b]), **columns).to_pylist() == [True, False, False, False, False]
+    assert evaluate(call("is_null", [a]), **columns).to_pylist() == [False, False, False, True, False]
+
+
+@pytest.mark.parametrize(("type", "low", "high"), SAMPLES, ids=IDS)
+def test_choice(type: pa.DataType, low: Any, high: Any) -> None:
+    a, b = Column(0, "a", type), Column(0, "b", type)
+    columns = {"a": pa.array([low, None, high, None], type), "b": pa.array([high, high, low, None], type)}
+    chosen = evaluate(call("coalesce", [a, b]), **columns)
+    assert chosen.cast(type).equals(pa.array([low, high, high, None], type)) or chosen.type == pa.float64()
+    test = call("case", [call("is_null", [a]), b, a])
+    assert evaluate(test, **columns)[:3].is_valid().to_pylist() == [True, True, True]
+
+
+@pytest.mark.parametrize(("type", "low", "high"), SAMPLES, ids=IDS)
+def test_conversion_to_the_type_of_comparison(type: pa.DataType, low: Any, high: Any) -> None:
+    target = comparison_type(type, type)
+    array = pa.array([None, low, high], type)
+    found = evaluate(cast(Column(0, "a", type), target), a=array)
+    assert found.type == target
+    assert found.is_valid().to_pylist() == [False, True, True]
+
+
+def test_finer_instants_are_cut_downwards() -> None:
+    array = pa.array([-1, -1000, -1001, 999, 1000], pa.timestamp("ns"))
+    found = evaluate(cast(Column(0, "a", array.type), US), a=array)
+    assert found.cast(pa.int64()).to_pylist() == [-1, -1, -2, 0, 1]
+
+
+def test_instants_beyond_microseconds_are_null() -> None:
+    array = pa.array([2**62, 0, -(2**62)], pa.timestamp("s"))
+    found = evaluate(cast(Column(0, "a", array.type), US), a=array)
+    assert found.to_pylist() == [None, datetime(1970, 1, 1), None]
+
+
+def test_integers_of_all_widths_compare_exactly() -> None:
+    types = [pa.int8(), pa.uint8(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
+    for first in types:
+        for second in types:
+            a, b = (pa.array([0, limit], type) for type, limit in ((first, _top(first)), (second, _top(second))))
+            pairs = list(zip(a.to_pylist(), b.to_pylist(), strict=True))
+            expr = call("lt", [Column(0, "a", first), Column(0, "b", second)])
+            assert evaluate(expr, a=a, b=b).to_pylist() == [x < y for x, y in pairs]
+
+
+def _top(type: pa.DataType) -> int:
+    return int(np.iinfo(type.to_pandas_dtype()).max)
+
+
+def test_constants_are_repeated() -> None:
+    for literal in (
+        Literal(5, pa.int64()),
+        Literal("x", pa.string()),
+        Literal(None, pa.string()),
+        Literal(None, pa.null()),
+    ):
+        assert compile_expression(literal)({}, 3).to_pylist() == [literal.value] * 3
+        assert compile_expression(literal)({}, 0).to_pylist() == []
+
+
+def test_a_column_is_given_back_as_it_is() -> None:
+    array = pa.array([1, 2])
+    assert compile_expression(Column(0, "a", pa.int64()))({(0, "a"): array}, 2) is array
+
+
+def test_mask_counts_null_as_false() -> None:
+    a, b = Column(0, "a", pa.bool_()), Column(1, "b", pa.bool_())
+    columns = {(0, "a"): pa.array([True, None, False, None]), (1, "b"): pa.array([None, True, None, None])}
+    either = compile_expression(call("or", [a, b]))
+    assert evaluate_mask(either, columns, 4).tolist() == [True, True, False, False]
+    neither = compile_expression(call("not", [call("or", [a, b])]))
+    assert neither.mask(columns, 4).tolist() == [False, False, False, False]
+    assert compile_expression(Literal(True, pa.bool_())).mask({}, 3).tolist() == [True, True, True]
+    assert compile_expression(Literal(None, pa.bool_())).mask({}, 3).tolist() == [False, False, False]
+
+
+def test_a_common_part_is_computed_once() -> None:
+    total = call("add", [Column(0, "a", pa.int64()), Literal(1, pa.int64())])
+    evaluator = compile_expression(call("multiply", [total, total]))
+    assert len(evaluator._program._steps) == 2
+    assert evaluator({(0, "a"): pa.array([2, None])}, 2).to_pylist() == [9, None]
+
+
+def test_no_warnings_from_values() -> None:
+    with np.errstate(all="raise"):
+        x = Column(0, "x", pa.float64())
+        columns = {(0, "x"): pa.array([0.0, -1.0, 1e308, float("nan"), None])}
+        for name in ("sqrt", "ln", "exp", "floor", "round", "sign"):
+            compile_expression(call(name, [x]))(columns, 5)
+        for name in ("add", "multiply", "divide", "modulo", "power", "lt"):
+            compile_expression(call(name, [x, x]))(columns, 5)
+        compile_expression(cast(x, pa.int64()))(columns, 5)

@@ -1,0 +1,29 @@
+"""The reference page and the table of functions say the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from midstream.engine.evaluate import _KERNELS
+from midstream.query.functions import FUNCTIONS, TABLE
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "functions.md"
+ROW = re.compile(r"^\| `(\w+)` \| `(.+?)` \|", re.MULTILINE)
+REWRITTEN = {"isnotnull", "if", "nullif"}
+
+
+def test_every_function_is_documented_as_it_is_written() -> None:
+    rows = {name: written.replace("\\|", "|") for name, written in ROW.findall(PAGE.read_text(encoding="utf-8"))}
+    assert rows == FUNCTIONS
+
+
+def test_every_alias_is_documented() -> None:
+    text = PAGE.read_text(encoding="utf-8").replace("\\|", "|")
+    for one in TABLE:
+        for alias in one.aliases:
+            assert re.search(rf"(?<!\w){re.escape(alias)}(?!\w)", text) or alias == "is_not_null", alias
+
+
+def test_every_function_has_a_kernel_or_is_rewritten() -> None:
+    assert set(FUNCTIONS) == (set(_KERNELS) - {"is_true"}) | REWRITTEN
