@@ -165,14 +165,19 @@ class Engine:
         return taken
 
     def finish(self) -> pa.Table:
-        """End of input: release what is held back, which for joins is nothing, and free all state.
+        """End of input: release what is held back, end a migration and free all state.
 
         A second call gives an empty table.
         """
         if self._ended != _FINISHED:
             self._check_open()
+            released = self._pipeline.release()
+            self._rows_out += released.num_rows
             self._pipeline = Pipeline(self.query, self.plan)
             self._ended = _FINISHED
+            if self._recorder is not None:
+                self._recorder.end()
+            return released
         return self._pipeline.results.empty()
 
     def _check_open(self) -> None:
@@ -197,19 +202,21 @@ class Engine:
         strategy: str | None = None,
         *,
         budget: int | str | None = None,
+        hold: bool = False,
         on_event: Callable[[Migration], None] | None = None,
     ) -> Migration:
         """Change the plan of the running query; the output stays what it would have been.
 
         `strategy` is "jisc", "moving-state", "parallel-track", "genmig", "genmig-reference-point" or
         "pause-drain-resume", by default the engine's. `budget`, for jisc, is what is filled in the background after
-        each push: a number of holes, or a time such as "5 milliseconds"; 0 fills only what is probed. `on_event` is
-        called with the migration's record when it has begun, when the first push has passed, and when it is done.
+        each push: a number of holes, or a time such as "5 milliseconds"; 0 fills only what is probed. `hold`, for
+        parallel-track, holds the new plan's results back until the old plan is dropped. `on_event` is called with the
+        migration's record when it has begun, when the first push has passed, and when it is done.
         """
         self._check_open()
         target = _chosen_plan(self.query, plan)
         chosen = _strategy(self._strategy if strategy is None else strategy)
-        options = _options(budget)
+        options = _options(budget, hold, chosen)
         recorder = Recorder(chosen.name, str(self.plan), str(target), on_event)
         self._pipeline.begin(lambda situation: _begun(chosen, situation, target, options, recorder))
         self._recorder = recorder
@@ -303,14 +310,16 @@ def _strategy(name: str) -> Strategy:
     raise EngineError(f"migrate: unknown strategy {name!r}; strategies: {', '.join(one.name for one in STRATEGIES)}")
 
 
-def _options(budget: int | str | None) -> Options:
+def _options(budget: int | str | None, hold: bool, strategy: Strategy) -> Options:
+    if hold and strategy.name != "parallel-track":
+        raise EngineError(f"migrate: hold=True goes with strategy='parallel-track' only, not with {strategy.name!r}")
     if budget is None:
-        return Options()
+        return Options(hold=hold)
     if isinstance(budget, str):
-        return Options(budget_seconds=duration(budget) / 1e6)
+        return Options(budget_seconds=duration(budget) / 1e6, hold=hold)
     if isinstance(budget, bool) or budget < 0:
         raise EngineError(f"migrate: budget={budget!r}; give a number of holes from 0 on, or a time as text")
-    return Options(budget_holes=budget)
+    return Options(budget_holes=budget, hold=hold)
 
 
 def _begun(strategy: Strategy, situation: Situation, plan: Plan, options: Options, recorder: Recorder) -> Course:

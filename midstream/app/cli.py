@@ -111,10 +111,14 @@ def explain(
 
 @bench_app.command("engine")
 def bench_engine() -> None:
-    """How many rows a second the embedded engine joins here, by shape of query and size of batch."""
+    """How many rows a second the embedded engine joins here, by shape of query and size of batch.
+
+    Exits with 1 if an answer was wrong or a target was missed.
+    """
     from midstream.lab.bench import engine
 
-    engine.run()
+    if not engine.run():
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from midstream.engine.arrivals import InputReader
 from midstream.engine.combos import Delta
+from midstream.engine.held import HeldBack
 from midstream.engine.stats import StateStats, Work
 from midstream.kernels.types import Combos
 from midstream.plan.tree import Plan
@@ -47,10 +48,13 @@ class Course(Protocol):
 
 @dataclass(frozen=True)
 class Situation:
-    """What a transition finds: the query, the base windows and their readers, what runs, and how far it has purged."""
+    """What a transition finds: the query, the base windows and their readers, what runs, how far it has purged,
+    and where results can be held back.
+    """
 
     query: Query
     windows: Sequence[BaseWindow]
     readers: Sequence[InputReader]
     course: Course
     floor: int
+    held: HeldBack

@@ -17,6 +17,7 @@ from midstream.engine.binding import TableBinding
 from midstream.engine.checkpoint import stored_rows, window_table
 from midstream.engine.combos import Delta
 from midstream.engine.course import Course, Situation
+from midstream.engine.held import HeldBack
 from midstream.engine.results import ResultBuilder
 from midstream.engine.stats import StateStats, Work
 from midstream.engine.tree import TreeExecutor
@@ -24,6 +25,9 @@ from midstream.engine.watermark import NONE_YET
 from midstream.plan import Plan
 from midstream.query.model import Query
 from midstream.state.window import Arrived, BaseWindow
+
+#: The name under which a snapshot has the results that were held back; no alias is called so.
+HELD = "held back results"
 
 
 class Pipeline:
@@ -35,6 +39,7 @@ class Pipeline:
         self._windows = [BaseWindow(reader.layout) for reader in self.readers]
         self._course: Course = TreeExecutor(query, plan, self._windows, self.readers)
         self.results = ResultBuilder(query, self._windows)
+        self._held = HeldBack(self.results)
         self._tracks_arrivals = tracks_arrivals(query)
         self._purged_to = NONE_YET
         self._next_arrival = 0
@@ -47,8 +52,14 @@ class Pipeline:
 
     def begin(self, transition: Callable[[Situation], Course]) -> None:
         """Go on with the course that a transition makes of the one that runs. Only between pushes."""
-        situation = Situation(self._query, self._windows, self.readers, self._course, self._purged_to)
+        situation = Situation(self._query, self._windows, self.readers, self._course, self._purged_to, self._held)
         self._course = transition(situation)
+
+    def release(self) -> pa.Table:
+        """Everything that was held back, which is free from now on."""
+        released = self._held.all()
+        self._held = HeldBack(self.results)
+        return released
 
     def load_tables(self, tables: Mapping[str, pa.Table | pa.RecordBatch]) -> None:
         """Take in the static tables, by name; they are there before the first row of a stream."""
@@ -71,6 +82,7 @@ class Pipeline:
             yield from self._process(self._arrived(chunk.rows))
             self._purge(min(watermark, chunk.unprocessed_from))
         self._course = self._course.after_push(self._purged_to)
+        yield from self._held.take()
 
     def _arrived(self, rows_of: Mapping[str, Accepted]) -> dict[int, Arrived]:
         arrived: dict[int, Arrived] = {}
@@ -125,7 +137,8 @@ class Pipeline:
             "next_ordinals": self._next_ordinals,
         }
         inputs = zip(self._query.inputs, self._windows, strict=True)
-        return numbers, {one.alias: window_table(window, self._purged_to) for one, window in inputs}
+        tables = {one.alias: window_table(window, self._purged_to) for one, window in inputs}
+        return numbers, tables | {HELD: self._held.all()}
 
     def go_on(self, numbers: Mapping[str, Any], windows: Mapping[str, pa.Table]) -> None:
         """Go on where a snapshot was taken, every join state being a hole."""
@@ -137,6 +150,7 @@ class Pipeline:
             rows = stored_rows(self.readers[number], one.alias, windows[one.alias], self._purged_to, ordinal)
             self._windows[number].make_room(len(rows), self._purged_to)
             self._windows[number].append(rows)
+        self._held.put_table(windows[HELD])
         executor = TreeExecutor(self._query, self.plan, self._windows, self.readers)
         executor.make_holes()
         self._course = executor

@@ -2,7 +2,7 @@
 
 T is the largest end of any live row plus one. Every result that contains an old row ends before T, so from T on the new
 plan, which has seen all rows since the start of the migration, knows everything. The migration ends when the watermark
-reaches T. Both variants treat a plan as a black box that takes rows with intervals and gives row numbers with intervals.
+reaches T. Both variants treat a plan as a black box: rows with intervals go in, row numbers with intervals come out.
 
 `genmig` cuts at T what it gives to the plans, and joins the two halves of a result by its row numbers.
 `genmig-reference-point` cuts nothing: a result belongs to the plan on whose side of T it begins.
@@ -82,7 +82,7 @@ def _begin(transition: Transition, kind: type[_Split]) -> Course:
     if all(mark == found.windows[number].head for number, mark in since.items()):
         transition.recorder.begin(0)
         transition.recorder.end()
-        return transition.fresh()
+        return transition.fresh(since)
     split = split_time(found)
     new = transition.fresh(since)
     return kind(found.course, new, since, found.windows, transition.recorder, split, found.floor)

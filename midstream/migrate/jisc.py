@@ -47,6 +47,7 @@ def successor(transition: Transition) -> TreeExecutor:
         running = running.executor
     if isinstance(running, TreeExecutor) and running.knows_all_rows:
         return running.successor(transition.plan)
+    transition.situation.held.release()
     executor = transition.fresh()
     executor.make_holes()
     return executor

@@ -12,6 +12,7 @@ import numpy as np
 
 from midstream.engine.combos import Delta
 from midstream.engine.course import Course, Situation
+from midstream.engine.held import HeldBack
 from midstream.kernels.types import Combos
 from midstream.migrate.strategy import Transition
 from midstream.migrate.tracks import TwoTracks, chosen
@@ -28,21 +29,28 @@ class ParallelTrack:
         for one in situation.query.inputs:
             if one.window.kind is WindowKind.UNBOUNDED:
                 return (
-                    f"parallel-track would never end: the rows of {one.alias!r} are UNBOUNDED, so the old plan is needed "
-                    "for ever. Use jisc or moving-state"
+                    f"parallel-track would never end: rows of {one.alias!r} are UNBOUNDED, so the old plan would be "
+                    "needed for ever. Use jisc or moving-state"
                 )
         return None
 
     def begin(self, transition: Transition) -> Course:
         since = transition.tails()
         found = transition.situation
-        return _Parallel(
-            found.course, transition.fresh(since), since, list(found.windows), transition.recorder
-        ).after_begin()
+        held = found.held if transition.options.hold else None
+        tracks = _Parallel(found.course, transition.fresh(since), since, list(found.windows), transition.recorder)
+        return tracks.holding(held).or_successor()
 
 
 class _Parallel(TwoTracks):
-    def after_begin(self) -> Course:
+    _held: HeldBack | None = None
+
+    def holding(self, held: HeldBack | None) -> _Parallel:
+        """Hold the new plan's results back until the old plan is dropped, as the paper does."""
+        self._held = held
+        return self
+
+    def or_successor(self) -> Course:
         """The new plan alone if there is no old row."""
         if self._left():
             return self
@@ -59,7 +67,16 @@ class _Parallel(TwoTracks):
                 yield counted
         for combos in self._new.process(deltas, floor):
             self._results_of_new += len(combos.starts)
-            yield combos
+            if self._held is None:
+                yield combos
+            else:
+                self._held.put(combos)
+
+    def after_push(self, watermark: int) -> Course:
+        course = super().after_push(watermark)
+        if self._held is not None and course is not self:
+            self._held.release()
+        return course
 
     def _left(self) -> int:
         return sum(max(0, mark - self._windows[number].head) for number, mark in self._since.items())

@@ -25,9 +25,9 @@ class PauseDrainResume:
         if not missing:
             return None
         return (
-            f"pause-drain-resume would have to drain the old plan's states before the new plan starts, but "
-            f"{plan.text(missing[0])} can only be filled from rows that are in those states, and they leave them only as "
-            "new rows arrive, which are paused: neither side can go first. Use jisc, moving-state, parallel-track, "
+            "pause-drain-resume would have to drain the old plan's states before the new plan starts, but "
+            f"{plan.text(missing[0])} can only be filled from rows that are in those states, and rows leave them only "
+            "as new ones arrive, which are paused: neither side can go first. Use jisc, moving-state, parallel-track, "
             "genmig or genmig-reference-point"
         )
 

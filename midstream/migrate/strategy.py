@@ -13,10 +13,14 @@ from midstream.plan.tree import Plan
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller may set: how many holes to fill after each push, or for how long; None is the default."""
+    """What a caller may set: how many holes to fill after each push, or for how long; None is the default.
+
+    `hold` keeps the new plan's results back until the old plan is dropped.
+    """
 
     budget_holes: int | None = None
     budget_seconds: float | None = None
+    hold: bool = False
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Transition:
         return TreeExecutor(found.query, self.plan, found.windows, found.readers, since)
 
     def tails(self) -> dict[int, int]:
-        """The id that the next row of each stream will get. Static tables are neither old nor new: they are left out."""
+        """The id that the next row of each stream will get; static tables are neither old nor new and left out."""
         inputs = zip(self.situation.query.inputs, self.situation.windows, strict=True)
         return {number: window.tail for number, (one, window) in enumerate(inputs) if not one.is_static}
 
