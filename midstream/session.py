@@ -19,6 +19,7 @@ from midstream.engine.intake import Intake, Receiver, TableLike, WatermarkLike
 from midstream.engine.pipeline import Pipeline
 from midstream.engine.snapshot import Snapshot, same_or_reason
 from midstream.engine.stats import EngineStats
+from midstream.engine.warmup import warm_up
 from midstream.engine.watermark import NONE_YET, Watermark
 from midstream.errors import EngineError, InputError, SnapshotError
 from midstream.migrate import STRATEGIES, Migration, Options, Strategy, Transition
@@ -26,6 +27,7 @@ from midstream.migrate.record import Recorder
 from midstream.plan import Plan, default_plan, parse_plan
 from midstream.query.durations import Duration, duration
 from midstream.query.model import Query
+from midstream.query.parse import query as parse_query
 
 DEFAULT_LATE_LIMIT = 100_000
 _FINISHED = "finished: this engine takes no more rows; make a new one, or go on with Engine.restore from a snapshot"
@@ -81,6 +83,7 @@ class Engine:
         late_limit: int,
         max_jump: Duration | None,
     ) -> None:
+        get_ready()
         self.query = query
         self._strategy = strategy
         self._recorder: Recorder | None = None
@@ -301,6 +304,28 @@ def _chosen_plan(query: Query, plan: Plan | str | None) -> Plan:
     if isinstance(plan, str):
         return parse_plan(plan, query.aliases)
     return Plan(query.aliases, plan.root)
+
+
+_is_ready = False
+
+
+def get_ready() -> None:
+    """Compile the kernels or load them from the cache, once per process. The first engine does it by itself."""
+    global _is_ready
+    if not _is_ready:
+        _is_ready = True
+        warm_up(_run_once)
+
+
+def _run_once(text: str, schemas: dict[str, pa.Schema], pushes: list[dict[str, pa.Table]]) -> None:
+    query = parse_query(text, schemas, "ts")
+    engine = Engine(query, plan="(((a b) c) d)")
+    for place, data in enumerate(pushes):
+        if place == 2:
+            engine = Engine.restore(query, engine.snapshot(), plan="((a b) (c d))")
+        if place == 4:
+            engine.migrate("(((d c) b) a)", budget=1)
+        engine.push(data)
 
 
 def _strategy(name: str) -> Strategy:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from midstream.app.lab import lab_app
 from midstream.errors import MidstreamError, QueryError
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 bench_app = typer.Typer(name="bench", help="Measure the engine on this machine.", no_args_is_help=True)
 app.add_typer(bench_app)
+app.add_typer(lab_app)
 
 console = Console()
 errors = Console(stderr=True)
@@ -88,25 +90,56 @@ def explain(
     plan: Annotated[
         str | None, typer.Option("--plan", "-p", help="Draw this plan, '((o p) s)', instead of the default one.")
     ] = None,
+    migrate: Annotated[
+        str | None,
+        typer.Option("--migrate", "-m", metavar="PLAN", help="Estimate a change from --plan, or the default, to this."),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data",
+            "-d",
+            metavar="NAME=FILE",
+            help="Rows to estimate from, 'orders=orders.parquet', which have a schema too. Once for each.",
+        ),
+    ] = None,
+    push_rows: Annotated[
+        int, typer.Option("--push-rows", min=1, help="With --migrate: how many rows each push will have.")
+    ] = 10_000,
 ) -> None:
-    """Show what a query is understood as and the plan it would run with.
+    """Show what a query is understood as and the plan it would run with; or what changing the plan would cost.
 
     Example:
 
         midstream explain -t "SELECT o.id FROM orders [RANGE 1 HOUR] o, payments [RANGE 1 HOUR] p WHERE o.id = p.id"
         -s "orders=ts timestamp, id bigint" -s "payments=ts timestamp, id bigint" -e ts
+
+    With --migrate it compares the strategies that can make the change: the pause, the end, and the work. The figures
+    are estimates from a sample of the rows in --data; without rows only what follows from the plans is shown.
     """
     import midstream as ms
+    from midstream.app.data import read_tables
     from midstream.app.explain import explain as explained
     from midstream.app.schemas import read_event_times, read_schemas
-    from midstream.plan import parse_plan
+    from midstream.plan import default_plan, parse_plan
 
+    schemas = read_schemas(schema or [])
+    tables = read_tables(data or [], schemas)
     query = ms.query(
         _query_text(query_file, text),
-        schemas=read_schemas(schema or []),
+        schemas={name: table.schema for name, table in tables.items()} | schemas,
         event_time=read_event_times(event_time or ["ts"]),
     )
-    print(explained(query, None if plan is None else parse_plan(plan, query.aliases)))
+    given = None if plan is None else parse_plan(plan, query.aliases)
+    if migrate is None:
+        print(explained(query, given))
+        return
+    from midstream.adapt import estimate, measure
+    from midstream.app.explain_migration import explain_migration
+
+    old, new = given or default_plan(query), parse_plan(migrate, query.aliases)
+    measured = measure(query, old, new, tables) if tables else None
+    print(explain_migration(estimate(query, old, new, measured, push_rows=push_rows)))
 
 
 @bench_app.command("engine")

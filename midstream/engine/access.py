@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from midstream.engine.combos import Delta
 from midstream.engine.keys import codes_of, floats_of
@@ -131,7 +132,7 @@ class BandPath:
         return bound
 
 
-def _widened(values: np.ndarray[tuple[int], np.dtype[np.float64]], amount: float, outwards: int) -> Ints:
+def _widened(values: NDArray[np.float64], amount: float, outwards: int) -> Ints:
     """Codes of ``values + amount``, moved outwards by more than what rounding can take away."""
     with np.errstate(all="ignore"):
         bound = values + amount

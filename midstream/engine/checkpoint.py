@@ -20,6 +20,7 @@ from midstream.kernels.types import LARGEST
 from midstream.query.describe import expression_text
 from midstream.query.model import Query, Window, WindowKind
 from midstream.state.arrow import single
+from midstream.state.indexes import Ints
 from midstream.state.window import Arrived, BaseWindow
 
 
@@ -105,5 +106,5 @@ def stored_rows(reader: InputReader, alias: str, table: pa.Table, watermark: int
     return rows
 
 
-def _integers(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _integers(table: pa.Table, name: str) -> Ints:
     return np.array(single(table.column(name)).to_numpy(zero_copy_only=False), np.int64)

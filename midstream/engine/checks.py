@@ -84,6 +84,8 @@ class ArrivalsMeet:
         for column, window in self._windows:
             if window.layout.window.kind is WindowKind.ROWS:
                 kernels.at_most(combos.rows, first, column, window.arrival_ends, highest, passed)
+                # A state is purged bit by bit, so an entry may still name a row whose place another one has taken.
+                passed &= combos.rows[first : first + len(passed), column] >= window.head
 
 
 class ThetaHolds:

@@ -26,6 +26,23 @@ Vector: TypeAlias = tuple[Any, Mask]
 Value: TypeAlias = Any  # a Vector, a pa.Array or a pa.Scalar
 Kernel: TypeAlias = Callable[..., Value]
 
+_SAME_WIDTH: dict[int, np.dtype[Any]] = {
+    type.id: np.dtype(same)
+    for type, same in (
+        (pa.bool_(), np.bool_),
+        (pa.int8(), np.int8),
+        (pa.int16(), np.int16),
+        (pa.int32(), np.int32),
+        (pa.int64(), np.int64),
+        (pa.uint8(), np.uint8),
+        (pa.uint16(), np.uint16),
+        (pa.uint32(), np.uint32),
+        (pa.uint64(), np.uint64),
+        (pa.float16(), np.float16),
+        (pa.float32(), np.float32),
+        (pa.float64(), np.float64),
+    )
+}
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -35,9 +52,8 @@ def physical(type: pa.DataType) -> np.dtype[Any] | None:
     >>> physical(pa.timestamp("us")), physical(pa.string())
     (dtype('int64'), None)
     """
-    if pt.is_integer(type) or pt.is_floating(type) or pt.is_boolean(type):
-        same: np.dtype[Any] = np.dtype(type.to_pandas_dtype())
-        return same
+    if type.id in _SAME_WIDTH:
+        return _SAME_WIDTH[type.id]
     if pt.is_date32(type) or pt.is_time32(type):
         return np.dtype(np.int32)
     if pt.is_date64(type) or pt.is_time64(type) or pt.is_timestamp(type) or pt.is_duration(type):

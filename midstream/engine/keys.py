@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
+from numpy.typing import NDArray
 
 from midstream.kernels import hashing
 from midstream.state.arrow import values_of
@@ -49,7 +50,7 @@ def codes_of(values: pa.Array) -> Ints:
     return values_of(values, "<i8")
 
 
-def floats_of(codes: Ints) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def floats_of(codes: Ints) -> NDArray[np.float64]:
     """The doubles whose codes these are."""
     smallest = np.int64(np.iinfo(np.int64).min)
     return np.where(codes < 0, -codes | smallest, codes).view(np.float64)

@@ -93,17 +93,19 @@ class JoinNode:
 LiveNode = LeafNode | JoinNode
 
 
-def build(query: Query, node: Node, windows: Sequence[BaseWindow], readers: Sequence[InputReader]) -> LiveNode:
-    """Live nodes for a plan's tree, every join state empty and complete."""
+def build(
+    query: Query, node: Node, windows: Sequence[BaseWindow], readers: Sequence[InputReader], expected: int = 0
+) -> LiveNode:
+    """Live nodes for a plan's tree, every join state empty and complete, with room for the expected entries."""
     if isinstance(node, Leaf):
         return LeafNode(node.input, windows[node.input])
-    left = build(query, node.left, windows, readers)
-    right = build(query, node.right, windows, readers)
+    left = build(query, node.left, windows, readers, expected)
+    right = build(query, node.right, windows, readers, expected)
     left.path = path_into(query, left.inputs, right.inputs, windows)
     right.path = path_into(query, right.inputs, left.inputs, windows)
     for child, path in ((left, left.path), (right, right.path)):
         if isinstance(child, JoinNode):
-            child.state = JoinState(child.inputs, path.access)
+            child.state = JoinState(child.inputs, path.access, expected)
         elif isinstance(path, HashPath):
             child.window.ensure_index(path.classes)
     used_band = left.path.number if isinstance(left.path, BandPath) else None

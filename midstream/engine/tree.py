@@ -28,7 +28,7 @@ from midstream.state.window import BaseWindow, Renumbering
 _SMALLEST_BLOCK = 256
 _LARGEST_RESULT_BLOCK = 1 << 17
 #: A kept state that the new plan finds in another way is indexed anew if it is small, else it becomes a hole.
-_REINDEXED_AT_ONCE = 1 << 15
+REINDEXED_AT_ONCE = 1 << 15
 
 
 class TreeExecutor:
@@ -44,13 +44,14 @@ class TreeExecutor:
         windows: Sequence[BaseWindow],
         readers: Sequence[InputReader],
         since: Mapping[int, int] | None = None,
+        expected: int = 0,
     ):
         self.plan = plan
         self._query = query
         self._windows = windows
         self._readers = readers
         self._since = dict(since) if since is not None else None
-        self._root = build(query, plan.root, windows, readers)
+        self._root = build(query, plan.root, windows, readers, expected)
         self.filler = Filler(windows)
         if since is not None:
             for node in self.joins():
@@ -70,7 +71,8 @@ class TreeExecutor:
 
     def successor(self, plan: Plan) -> TreeExecutor:
         """An executor for another plan: what both plans have in common is kept, the rest is missing."""
-        new = TreeExecutor(self._query, plan, self._windows, self._readers)
+        largest = max((node.state.capacity for node in self.joins() if node.state is not None), default=0)
+        new = TreeExecutor(self._query, plan, self._windows, self._readers, expected=largest)
         held = {frozenset(node.inputs): node for node in self.joins() if node.state is not None}
         for node in new.joins():
             old = held.get(frozenset(node.inputs))
@@ -84,7 +86,7 @@ class TreeExecutor:
         if old.inputs == new.inputs and old.path.signature == new.path.signature:
             new.state = old.state
             return True
-        if len(old.state) > _REINDEXED_AT_ONCE or new.state is None:
+        if len(old.state) > REINDEXED_AT_ONCE or new.state is None:
             return False
         hole, combos = old.state.hole, old.state.entries(new.inputs)
         new.state.hole = None if hole is None else hole.reordered(new.inputs)

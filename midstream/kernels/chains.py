@@ -16,7 +16,7 @@ from numba import njit
 
 from midstream.kernels.hashing import mix
 from midstream.kernels.memory import prefetch
-from midstream.kernels.types import COUNT, NEXT, NO_ID, ROW, VISITED
+from midstream.kernels.types import AFRESH, COUNT, NEXT, NO_ID, ROW, VISITED
 
 AHEAD_BUCKET = 24
 AHEAD_SLOT = 12
@@ -84,7 +84,7 @@ def probe(chains, ring, keys, combos, out, cursor, layout):
         key = keys[row]
         start = combos.starts[row]
         end = combos.ends[row]
-        if entry == NO_ID:
+        if entry == AFRESH:
             entry = buckets[mix(key) & bucket_mask]
         while entry >= head:
             slot = entry & slot_mask
@@ -107,10 +107,10 @@ def probe(chains, ring, keys, combos, out, cursor, layout):
                 out.ends[count] = min(end, slots[slot, 2])
                 count += 1
             entry = slots[slot, 3]
-        entry = NO_ID
+        entry = AFRESH
         row += 1
     cursor[ROW] = row
-    cursor[NEXT] = NO_ID
+    cursor[NEXT] = AFRESH
     cursor[COUNT] = count
     cursor[VISITED] += visited
     return True
@@ -155,7 +155,7 @@ def find(chains, head, keys, found, cursor):
     entry = cursor[NEXT]
     while row < keys.size:
         key = keys[row]
-        if entry == NO_ID:
+        if entry == AFRESH:
             entry = buckets[mix(key) & bucket_mask]
         while entry >= head:
             slot = entry & slot_mask
@@ -168,9 +168,9 @@ def find(chains, head, keys, found, cursor):
                 found[count] = entry
                 count += 1
             entry = slots[slot, 3]
-        entry = NO_ID
+        entry = AFRESH
         row += 1
     cursor[ROW] = row
-    cursor[NEXT] = NO_ID
+    cursor[NEXT] = AFRESH
     cursor[COUNT] = count
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from midstream.kernels.types import COUNT, NEXT, NO_ID, ROW, VISITED
+from midstream.kernels.types import AFRESH, COUNT, NEXT, ROW, VISITED
 
 
 @njit(cache=True)
@@ -21,7 +21,7 @@ def probe(ring, combos, out, cursor, layout):
     while row < combos.starts.size:
         start = combos.starts[row]
         end = combos.ends[row]
-        if entry == NO_ID:
+        if entry == AFRESH:
             entry = ring.head
         cursor[VISITED] += ring.tail - entry
         while entry < ring.tail:
@@ -43,9 +43,9 @@ def probe(ring, combos, out, cursor, layout):
                 out.ends[count] = min(end, ring.ends[slot])
                 count += 1
             entry += 1
-        entry = NO_ID
+        entry = AFRESH
         row += 1
     cursor[ROW] = row
-    cursor[NEXT] = NO_ID
+    cursor[NEXT] = AFRESH
     cursor[COUNT] = count
     return True

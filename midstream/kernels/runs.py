@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from midstream.kernels.checks import add_saturating
-from midstream.kernels.types import COUNT, NEXT, NO_ID, ROW, VISITED
+from midstream.kernels.types import AFRESH, COUNT, NEXT, ROW, VISITED
 
 
 @njit(cache=True)
@@ -69,7 +69,7 @@ def probe(run, ring, ranges, combos, out, cursor, layout):
         start = combos.starts[row]
         end = combos.ends[row]
         high = highs[row]
-        if at == NO_ID:
+        if at == AFRESH:
             at = _first_at_least(values, lows[row])
         while at < values.size and values[at] <= high:
             entry = ids[at]
@@ -94,10 +94,10 @@ def probe(run, ring, ranges, combos, out, cursor, layout):
                     out.ends[count] = min(end, ring.ends[slot])
                     count += 1
             at += 1
-        at = NO_ID
+        at = AFRESH
         row += 1
     cursor[ROW] = row
-    cursor[NEXT] = NO_ID
+    cursor[NEXT] = AFRESH
     cursor[COUNT] = count
     cursor[VISITED] += visited
     return True
@@ -111,7 +111,7 @@ def find(run, head, lows, highs, found, cursor):
     row = cursor[ROW]
     at = cursor[NEXT]
     while row < lows.size:
-        if at == NO_ID:
+        if at == AFRESH:
             at = _first_at_least(values, lows[row])
         while at < values.size and values[at] <= highs[row]:
             if ids[at] >= head:
@@ -123,10 +123,10 @@ def find(run, head, lows, highs, found, cursor):
                 found[count] = ids[at]
                 count += 1
             at += 1
-        at = NO_ID
+        at = AFRESH
         row += 1
     cursor[ROW] = row
-    cursor[NEXT] = NO_ID
+    cursor[NEXT] = AFRESH
     cursor[COUNT] = count
     return True
 

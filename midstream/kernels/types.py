@@ -6,11 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-NO_ID = -1
+# Ids begin at 1, so that memory that comes zeroed from the system is a table of empty buckets.
+FIRST_ID = 1
+NO_ID = 0
+AFRESH = -1
 SMALLEST = np.iinfo(np.int64).min
 LARGEST = np.iinfo(np.int64).max
 
-# Cells of a cursor: the probing row, the id at which to go on (NO_ID: start afresh), what the block holds,
+# Cells of a cursor: the probing row, where in its chain or run to go on (AFRESH: from the start), what the block holds,
 # and, for measuring, how many slots were visited.
 ROW, NEXT, COUNT, VISITED = 0, 1, 2, 3
 CURSOR_CELLS = 4

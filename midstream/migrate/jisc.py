@@ -20,8 +20,8 @@ from midstream.plan.tree import Plan
 from midstream.state.window import Renumbering
 
 #: Without a budget of the caller's: holes filled after a push, per row of the push, and at least so many.
-_HOLES_PER_ROW = 1 / 16
-_LEAST_HOLES = 64
+HOLES_PER_ROW = 1 / 16
+LEAST_HOLES = 64
 _SLICE = 512
 
 
@@ -95,7 +95,7 @@ class Filling:
     def _fill_in_the_background(self, began: float) -> None:
         seconds, holes = self._options.budget_seconds, self._options.budget_holes
         if seconds is None and holes is None:
-            holes = max(_LEAST_HOLES, int(self._rows * _HOLES_PER_ROW))
+            holes = max(LEAST_HOLES, int(self._rows * HOLES_PER_ROW))
         for node in self.executor.joins():
             while node.state is not None and node.state.hole is not None:
                 if seconds is not None and time.perf_counter() - began >= seconds:

@@ -38,14 +38,16 @@ class ParallelTrack:
         since = transition.tails()
         found = transition.situation
         held = found.held if transition.options.hold else None
-        tracks = _Parallel(found.course, transition.fresh(since), since, list(found.windows), transition.recorder)
+        tracks = Parallel(found.course, transition.fresh(since), since, list(found.windows), transition.recorder)
         return tracks.holding(held).or_successor()
 
 
-class _Parallel(TwoTracks):
+class Parallel(TwoTracks):
+    """Both plans at once; a result is the old one's if it has an old row."""
+
     _held: HeldBack | None = None
 
-    def holding(self, held: HeldBack | None) -> _Parallel:
+    def holding(self, held: HeldBack | None) -> Parallel:
         """Hold the new plan's results back until the old plan is dropped, as the paper does."""
         self._held = held
         return self

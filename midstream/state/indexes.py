@@ -12,25 +12,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midstream.kernels import chains, runs
-from midstream.kernels.types import COUNT, CURSOR_CELLS, NEXT, NO_ID, Chains, Combos, Layout, Ring
+from midstream.kernels.types import AFRESH, COUNT, CURSOR_CELLS, NEXT, NO_ID, Chains, Combos, Layout, Ring
 from midstream.state import rings
 
 Ints: TypeAlias = NDArray[np.int64]
 _BUCKETS_PER_SLOT = 2
+_SHARED_FROM = 1 << 16
 
 
 def new_cursor() -> Ints:
     """A cursor at the beginning, with an empty block."""
     cursor = np.zeros(CURSOR_CELLS, np.int64)
-    cursor[NEXT] = NO_ID
+    cursor[NEXT] = AFRESH
     return cursor
 
 
 class HashIndex:
     """Entries by equal key."""
 
-    def __init__(self, capacity: int):
-        self._chains = Chains(np.full(_BUCKETS_PER_SLOT * capacity, NO_ID, np.int64), np.zeros((capacity, 4), np.int64))
+    def __init__(self, capacity: int, expected: int = 0):
+        reserve = rings.capacity_for(max(capacity, expected))
+        buckets = rings.room(_BUCKETS_PER_SLOT * capacity, reserve=_BUCKETS_PER_SLOT * reserve)
+        buckets[:] = NO_ID
+        self._chains = Chains(buckets, rings.room(capacity, 4, reserve=reserve))
 
     def insert(self, first: int, keys: Ints, starts: Ints, ends: Ints) -> None:
         chains.insert(self._chains, first, keys, starts, ends)
@@ -47,15 +51,25 @@ class HashIndex:
     def find(self, head: int, keys: Ints) -> Ints:
         """The ids of the entries with one of these keys."""
         cursor = new_cursor()
-        found = np.empty(2 * len(keys) + 64, np.int64)
+        found: Ints = np.empty(2 * len(keys) + 64, np.int64)
         while not chains.find(self._chains, head, keys, found, cursor):
             found = np.concatenate((found, np.empty(len(found), np.int64)))
         return found[: cursor[COUNT]]
 
     def resize(self, head: int, tail: int, capacity: int) -> None:
-        slots = rings.resized(self._chains.slots, head, tail, capacity)
-        self._chains = Chains(np.empty(_BUCKETS_PER_SLOT * capacity, np.int64), slots)
-        chains.relink(self._chains, head, tail)
+        """Change the ring's capacity.
+
+        A large index that grows is not built anew: each new bucket begins with the chain of the old one that it was
+        part of. Such a chain has keys of other buckets too, which a probe passes over until they have left the ring.
+        """
+        buckets, slots = self._chains
+        is_shared = len(slots) >= _SHARED_FROM and capacity > len(slots)
+        slots = rings.resized(slots, head, tail, capacity)
+        if is_shared:
+            self._chains = Chains(rings.repeated(buckets, _BUCKETS_PER_SLOT * capacity), slots)
+        else:
+            self._chains = Chains(rings.room(_BUCKETS_PER_SLOT * capacity), slots)
+            chains.relink(self._chains, head, tail)
 
     @property
     def nbytes(self) -> int:
@@ -112,10 +126,10 @@ class SortedIndex:
 
     def find(self, head: int, lows: Ints, highs: Ints) -> Ints:
         """The ids of the entries with a key in one of these ranges."""
-        parts = [np.empty(0, np.int64)]
+        parts: list[Ints] = [np.empty(0, np.int64)]
         for run in self._runs:
             cursor = new_cursor()
-            found = np.empty(2 * len(lows) + 64, np.int64)
+            found: Ints = np.empty(2 * len(lows) + 64, np.int64)
             while not runs.find(run, head, lows, highs, found, cursor):
                 found = np.concatenate((found, np.empty(len(found), np.int64)))
             parts.append(found[: cursor[COUNT]])

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from midstream.kernels import rings as kernels
-from midstream.kernels.types import Combos, Ring
+from midstream.kernels.types import FIRST_ID, Combos, Ring
 from midstream.state import rings
 from midstream.state.hole import Hole
 from midstream.state.indexes import HashIndex, Ints, SortedIndex
@@ -33,29 +33,34 @@ class Access(enum.Enum):
 
 
 class JoinState:
-    """The entries of one inner node of a plan, found through one index."""
+    """The entries of one inner node of a plan, found through one index.
 
-    def __init__(self, inputs: tuple[int, ...], access: Access):
+    There is reserve for as many entries as are expected, so that the state grows in place; it costs nothing until used.
+    """
+
+    def __init__(self, inputs: tuple[int, ...], access: Access, expected: int = 0):
         self.inputs = inputs
         self.hole: Hole | None = None
         self._access = access
         self.bytes_moved = 0
-        self._clear()
-
-    def _clear(self) -> None:
-        capacity = rings.SMALLEST_CAPACITY
-        self._starts = np.empty(capacity, np.int64)
-        self._ends = np.empty(capacity, np.int64)
-        self._members = np.empty((capacity, len(self.inputs)), np.int64)
-        self._keys = np.empty(capacity, np.int64)
-        self._head = self._tail = 0
+        capacity, reserve = rings.SMALLEST_CAPACITY, rings.capacity_for(expected)
+        self._starts: Ints = rings.room(capacity, reserve=reserve)
+        self._ends: Ints = rings.room(capacity, reserve=reserve)
+        self._members: Ints = rings.room(capacity, len(inputs), reserve=reserve)
+        self._keys: Ints = rings.room(capacity, reserve=reserve)
+        self._head = self._tail = FIRST_ID
         self._stored = 0
         self._entry_bytes = 8 * (len(self.inputs) + (7 if self._access is Access.HASH else 3))
-        self.hash_index = HashIndex(capacity) if self._access is Access.HASH else None
+        self.hash_index = HashIndex(capacity, expected) if self._access is Access.HASH else None
         self.sorted_index = SortedIndex(capacity) if self._access is Access.SORTED else None
 
     def __len__(self) -> int:
         return self._tail - self._head
+
+    @property
+    def capacity(self) -> int:
+        """How many entries there is room for."""
+        return len(self._starts)
 
     def ring(self) -> Ring:
         """What a probe reads."""

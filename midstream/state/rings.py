@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 SMALLEST_CAPACITY = 64
+_RESERVE = 4
 
 
 def capacity_for(size: int) -> int:
@@ -39,8 +40,41 @@ def read(ring: Array, first: int, last: int) -> Array:
     return np.concatenate((ring[at:], ring[: at + size - capacity]))
 
 
+def room(capacity: int, *shape: int, reserve: int = 0, dtype: Any = np.int64) -> Array:
+    """An array of so many slots that can grow in place to `reserve` slots; the system gives memory as it is used."""
+    return np.empty((max(capacity, reserve), *shape), dtype)[:capacity]
+
+
+def _grown(ring: Array, capacity: int) -> Array | None:
+    """The same memory as a larger array, if there is reserve."""
+    whole = ring.base
+    if isinstance(whole, np.ndarray) and len(whole) >= capacity > len(ring) and whole.shape[1:] == ring.shape[1:]:
+        return whole[:capacity]
+    return None
+
+
 def resized(ring: Array, head: int, tail: int, capacity: int) -> Array:
-    """A ring of another capacity with the same values at the same ids."""
-    bigger = np.empty((capacity, *ring.shape[1:]), ring.dtype)
-    write(bigger, head, read(ring, head, tail))
+    """A ring of another capacity with the same values at the same ids. The old one is not to be used any more."""
+    bigger = _grown(ring, capacity)
+    if bigger is None:
+        bigger = room(capacity, *ring.shape[1:], reserve=_RESERVE * capacity, dtype=ring.dtype)
+        write(bigger, head, read(ring, head, tail))
+        return bigger
+    before = len(ring)
+    for first in (head, max(head, (head // before + 1) * before)):
+        last = min(tail, (first // before + 1) * before)
+        at, to = first & (before - 1), first & (capacity - 1)
+        if last > first and at != to:
+            bigger[to : to + last - first] = ring[at : at + last - first]
     return bigger
+
+
+def repeated(array: Array, length: int) -> Array:
+    """An array that repeats another one until it is so long."""
+    longer = _grown(array, length)
+    if longer is None:
+        longer = room(length, reserve=_RESERVE * length)
+        longer[: len(array)] = array
+    for at in range(len(array), length, len(array)):
+        longer[at : at + len(array)] = longer[: len(array)]
+    return longer

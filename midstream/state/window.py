@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from midstream.kernels import hashing
 from midstream.kernels import rings as kernels
-from midstream.kernels.types import LARGEST, Ring
+from midstream.kernels.types import FIRST_ID, LARGEST, Ring
 from midstream.query.model import Window, WindowKind
 from midstream.state import rings
 from midstream.state.columns import PayloadColumn, make_column
@@ -78,8 +78,8 @@ class BaseWindow:
     """The rows of one input. `head` and `tail` bound the ids that it holds."""
 
     layout: WindowLayout
-    head: int = 0
-    tail: int = 0
+    head: int = FIRST_ID
+    tail: int = FIRST_ID
     capacity: int = rings.SMALLEST_CAPACITY
     starts: Ints = field(init=False)
     ends: Ints = field(init=False)
@@ -101,9 +101,9 @@ class BaseWindow:
         self.codes = {number: np.empty(capacity, np.int64) for number in layout.classes}
         self.band_codes = {number: np.empty(capacity, np.int64) for number in layout.bands}
         numbered = capacity if layout.tracks_arrivals else 1
-        self.arrivals = np.empty(numbered, np.int64)
-        self._ordinals = np.empty(numbered, np.int64)
-        self.arrival_ends = np.empty(numbered, np.int64)
+        self.arrivals: Ints = np.empty(numbered, np.int64)
+        self._ordinals: Ints = np.empty(numbered, np.int64)
+        self.arrival_ends: Ints = np.empty(numbered, np.int64)
         self._closed = self.head
         self.columns = {name: make_column(type, capacity) for name, type in layout.payload}
         self.hash_indexes = {(number,): HashIndex(capacity) for number in layout.classes}

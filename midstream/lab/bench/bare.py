@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from midstream.engine.keys import codes_of
 from midstream.kernels import chains, rings, runs
-from midstream.kernels.types import COUNT, NO_ID, Chains, Combos, Layout, Ring
+from midstream.kernels.types import COUNT, FIRST_ID, Chains, Combos, Layout, Ring
 from midstream.lab.workload import Workload
 from midstream.state import rings as ring_arrays
 from midstream.state.arrow import single
@@ -53,9 +53,9 @@ class _Table:
         self.ends = np.zeros(capacity, np.int64)
         self.keys = np.zeros(capacity, np.int64)
         self.members = np.zeros((capacity, width), np.int64) if width else _NO_MEMBERS
-        self.head = self.tail = 0
+        self.head = self.tail = FIRST_ID
         self._sorted = SortedIndex(capacity) if is_sorted else None
-        self._chains = Chains(np.full(2 * capacity, NO_ID, np.int64), np.zeros((capacity, 4), np.int64))
+        self._chains = Chains(np.zeros(2 * capacity, np.int64), np.empty((capacity, 4), np.int64))
 
     def insert(self, keys: Ints, starts: Ints, ends: Ints, members: Ints | None) -> None:
         first = self.tail
@@ -201,7 +201,7 @@ class BareLoop:
         return self._blocks[-1].count
 
     def _left_keys(self, join: BareJoin, combos: Combos) -> Ints:
-        gathered = []
+        gathered: list[Ints] = []
         for stream, own, _ in join.pairs:
             codes = np.empty(len(combos.starts), np.int64)
             rings.gather(self._rings[stream][own], combos.rows, stream, codes)

@@ -1,0 +1,251 @@
+"""What a change of plan would cost under each strategy, from a measured load; without one, what follows from the plans.
+
+Strategies differ in when they work and on what:
+
+    moving-state             computes the new states at once: a pause
+    jisc                     computes them as probes need them, and some after each push
+    parallel-track, genmig   compute nothing, but run both plans until the old rows are gone
+    pause-drain-resume       has nothing to compute, or refuses
+
+All figures are estimates for full windows under a load that stays as it was measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from midstream.adapt.load import Inputs
+from midstream.adapt.measure import Measured, lag
+from midstream.adapt.zhu import moving_state_length
+from midstream.engine.course import Course, Situation
+from midstream.engine.nodes import JoinNode
+from midstream.engine.pipeline import Pipeline
+from midstream.engine.tree import REINDEXED_AT_ONCE, TreeExecutor
+from midstream.migrate import STRATEGIES
+from midstream.migrate.jisc import HOLES_PER_ROW, LEAST_HOLES
+from midstream.plan.tree import Join, Plan
+from midstream.query.model import Query, WindowKind
+
+PUSH_ROWS = 10_000
+
+Fate = Literal["kept", "indexed anew", "computed", "given up"]
+Manner = Literal["at once", "over pushes", "two plans", "refused"]
+
+
+@dataclass(frozen=True)
+class StateChange:
+    """What becomes of a join state, and how many entries it has; None if nothing was measured."""
+
+    name: str
+    inputs: Inputs
+    fate: Fate
+    entries: float | None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one strategy would take; a figure that is not known is None.
+
+    `pause` is in seconds of processing, `length` in seconds of event time, `pushes` the most that a migration spread
+    over pushes takes. `entries` are computed for the migration's sake or, with two plans, made by both of them until
+    it ends, where the new plan alone would make `entries_alone`.
+    """
+
+    strategy: str
+    manner: Manner
+    refusal: str | None = None
+    pause: float | None = 0.0
+    length: float | None = 0.0
+    pushes: int | None = None
+    entries: float | None = None
+    entries_alone: float | None = None
+
+
+@dataclass(frozen=True)
+class MigrationEstimate:
+    """A change of plan: what becomes of the states, and what each strategy would take, in the order of `STRATEGIES`."""
+
+    old: Plan
+    new: Plan
+    states: tuple[StateChange, ...]
+    strategies: tuple[Estimate, ...]
+    measured: Measured | None
+    push_rows: int
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What the models below look at. `computed` are the new plan's joins that need it, with the driver of each."""
+
+    query: Query
+    old: Plan
+    new: Plan
+    computed: Mapping[Join, int]
+    measured: Measured | None
+    push_rows: int
+
+    def length(self) -> float | None:
+        """Seconds until the old rows are gone; None if that depends on rates that are not known."""
+        if self.measured is not None:
+            return self.measured.load.longest()
+        windows = [one.window for one in self.query.inputs if not one.is_static]
+        if any(window.kind is WindowKind.ROWS for window in windows):
+            return None
+        if any(window.kind is WindowKind.UNBOUNDED for window in windows):
+            return math.inf
+        return (max(window.size for window in windows) + lag(self.query)) / 1e6
+
+
+def estimate(
+    query: Query, old: Plan, new: Plan, measured: Measured | None = None, *, push_rows: int = PUSH_ROWS
+) -> MigrationEstimate:
+    """What a change from one plan to another would cost, at pushes of so many rows.
+
+    >>> import midstream as ms
+    >>> from midstream.lab.generate import common_key
+    >>> from midstream.plan import parse_plan
+    >>> work = common_key(streams=3, rows=10, window=60.0)
+    >>> query = ms.query(work.text, work.schemas, work.event_time)
+    >>> found = estimate(query, parse_plan("(A B) C", query.aliases), parse_plan("A (B C)", query.aliases))
+    >>> [(one.name, one.fate) for one in found.states]
+    [('(B C)', 'computed'), ('(A B)', 'given up')]
+    >>> [(one.strategy, one.length) for one in found.strategies if one.manner == "two plans"]
+    [('parallel-track', 60.0), ('genmig', 60.0), ('genmig-reference-point', 60.0)]
+    """
+    situation = _situation(query, old)
+    states, computed = _states(situation, old, new, measured)
+    change = _Change(query, old, new, computed, measured, push_rows)
+    found = []
+    for strategy in STRATEGIES:
+        refusal = strategy.refusal(situation, new)
+        if refusal is not None:
+            found.append(Estimate(strategy.name, "refused", refusal, pause=None, length=None))
+        else:
+            found.append(MODELS[strategy.name](strategy.name, change))
+    return MigrationEstimate(old, new, states, tuple(found), measured, push_rows)
+
+
+def _situation(query: Query, plan: Plan) -> Situation:
+    """What a transition would find before the first row."""
+    found: list[Situation] = []
+
+    def look(situation: Situation) -> Course:
+        found.append(situation)
+        return situation.course
+
+    Pipeline(query, plan).begin(look)
+    return found[0]
+
+
+def _states(
+    situation: Situation, old: Plan, new: Plan, measured: Measured | None
+) -> tuple[tuple[StateChange, ...], dict[Join, int]]:
+    """What becomes of the states of two plans, and the joins to compute with the input that drives them."""
+
+    def live(plan: Plan) -> dict[Inputs, JoinNode]:
+        executor = TreeExecutor(situation.query, plan, situation.windows, situation.readers)
+        return {frozenset(node.inputs): node for node in executor.joins() if node.state is not None}
+
+    def entries(state: Inputs) -> float | None:
+        return None if measured is None else measured.load.rows(state)
+
+    before, after = live(old), live(new)
+    states: list[StateChange] = []
+    computed: dict[Join, int] = {}
+    for join in new.joins():
+        node = after.get(join.inputs)
+        if node is None:
+            continue
+        fate = _fate(before.get(join.inputs), node, entries(join.inputs))
+        if fate == "computed":
+            assert node.path is not None
+            computed[join] = node.path.driver
+        states.append(StateChange(new.text(join), join.inputs, fate, entries(join.inputs)))
+    states += [
+        StateChange(old.text(join), join.inputs, "given up", entries(join.inputs))
+        for join in old.joins()
+        if join.inputs in before and join.inputs not in after
+    ]
+    return tuple(states), computed
+
+
+def _fate(old: JoinNode | None, new: JoinNode, entries: float | None) -> Fate:
+    """A state that both plans have is kept as it is only if the join above finds its entries in the same way."""
+    if old is None:
+        return "computed"
+    assert old.path is not None and new.path is not None
+    if old.inputs == new.inputs and old.path.signature == new.path.signature:
+        return "kept"
+    return "computed" if entries is not None and entries > REINDEXED_AT_ONCE else "indexed anew"
+
+
+def _moving_state(name: str, change: _Change) -> Estimate:
+    if change.measured is None:
+        nothing = 0.0 if not change.computed else None
+        return Estimate(name, "at once", pause=nothing, entries=nothing)
+    load, costs = change.measured.load, change.measured.costs
+    found = moving_state_length(change.old, change.new, load, costs, computed=tuple(change.computed))
+    return Estimate(name, "at once", pause=found.seconds, entries=found.entries)
+
+
+def _just_in_time(name: str, change: _Change) -> Estimate:
+    """At most: a row in a hole that is neither probed nor filled in the background expires in the end."""
+    if not change.computed:
+        return Estimate(name, "over pushes", pushes=0, entries=0.0)
+    longest = change.length()
+    if change.measured is None:
+        return Estimate(name, "over pushes", length=longest)
+    load = change.measured.load
+    holes = sum(load.inputs[driver].rows for driver in change.computed.values())
+    by_filling = math.ceil(holes / max(LEAST_HOLES, int(change.push_rows * HOLES_PER_ROW)))
+    seconds_a_push = change.push_rows / change.measured.push_rate
+    assert longest is not None
+    by_expiry = math.inf if math.isinf(longest) else math.ceil(longest / seconds_a_push) + 1
+    pushes = int(min(by_filling, by_expiry))
+    length = min(pushes * seconds_a_push, longest)
+    entries = sum(load.rows(join.inputs) for join in change.computed)
+    return Estimate(name, "over pushes", length=length, pushes=pushes, entries=entries)
+
+
+def _two_plans(name: str, change: _Change) -> Estimate:
+    """The old plan goes on, and the new one starts with empty states."""
+    length = change.length()
+    if change.measured is None or length is None or math.isinf(length):
+        return Estimate(name, "two plans", length=length)
+    load = change.measured.load
+    ramp = sum(load.rows_from_empty(join.inputs, length) for join in change.new.joins())
+    return _both(name, change, length, ramp)
+
+
+def _split_and_coalesce(name: str, change: _Change) -> Estimate:
+    """The new plan gets only rows that are still valid at the split time: what it holds then is all that it makes."""
+    length = change.length()
+    if change.measured is None or length is None or math.isinf(length):
+        return Estimate(name, "two plans", length=length)
+    load = change.measured.load
+    return _both(name, change, length, sum(load.rows(join.inputs) for join in change.new.joins()))
+
+
+def _both(name: str, change: _Change, length: float, ramp: float) -> Estimate:
+    assert change.measured is not None
+    rate = change.measured.load.rate
+    before, after = (length * sum(rate(join.inputs) for join in plan.joins()) for plan in (change.old, change.new))
+    return Estimate(name, "two plans", length=length, entries=before + ramp, entries_alone=after)
+
+
+def _nothing(name: str, change: _Change) -> Estimate:
+    return Estimate(name, "at once", entries=0.0)
+
+
+#: One model for each strategy, by its name.
+MODELS: Mapping[str, Callable[[str, _Change], Estimate]] = {
+    "jisc": _just_in_time,
+    "moving-state": _moving_state,
+    "parallel-track": _two_plans,
+    "genmig": _split_and_coalesce,
+    "genmig-reference-point": _two_plans,
+    "pause-drain-resume": _nothing,
+}

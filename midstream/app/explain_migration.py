@@ -1,0 +1,99 @@
+"""What a change of plan would cost, as text: what becomes of the states, then one line a strategy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from midstream.adapt import Estimate, Measured, MigrationEstimate
+
+_UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+
+
+def explain_migration(found: MigrationEstimate) -> str:
+    """The estimates as text."""
+    return "\n".join(_lines(found))
+
+
+def _lines(found: MigrationEstimate) -> Iterator[str]:
+    yield f"migration {found.old} -> {found.new}"
+    yield ""
+    yield _source(found.measured)
+    yield ""
+    if found.states:
+        rows = [(one.name, _count(one.entries), one.fate) for one in found.states]
+        yield from _columns([("state", "entries", "what becomes of it"), *rows])
+    else:
+        yield "the plans have no inner states"
+    yield ""
+    rows = [_row(one, found.push_rows) for one in found.strategies]
+    yield from _columns([("strategy", "pause", "ends", "work"), *rows])
+    refusals = [one.refusal for one in found.strategies if one.refusal is not None]
+    if refusals:
+        yield ""
+        yield from refusals
+
+
+def _source(measured: Measured | None) -> str:
+    if measured is None:
+        return "from the plans and windows alone; with --data there are estimates of sizes and costs"
+    cut = "; the sample ended early, because states grew too large" if measured.is_cut else ""
+    return (
+        f"estimates for full windows, from {measured.rows:,} of {measured.rows_given:,} rows "
+        f"over {span(measured.seconds)} of event time{cut}"
+    )
+
+
+def _row(one: Estimate, push_rows: int) -> tuple[str, ...]:
+    if one.manner == "refused":
+        return one.strategy, "refused", "-", "see below"
+    pause = "none" if one.pause == 0 else "?" if one.pause is None else span(one.pause)
+    return one.strategy, pause, _end(one, push_rows), _work(one)
+
+
+def _end(one: Estimate, push_rows: int) -> str:
+    if one.manner == "at once" or one.pushes == 0:
+        return "at once"
+    after = "when the windows have passed" if one.length is None else f"after {span(one.length)} of event time"
+    if one.manner == "two plans":
+        return after
+    if one.pushes is None:
+        is_known = one.length is not None and not math.isinf(one.length)
+        return f"at the latest {after}" if is_known else "when all was probed or filled"
+    return f"within {one.pushes:,} pushes of {push_rows:,} rows"
+
+
+def _work(one: Estimate) -> str:
+    if one.entries == 0:
+        return "none"
+    if one.manner == "two plans":
+        if one.entries is None:
+            return "both plans run"
+        return f"both plans make {_count(one.entries)} entries; the new one alone {_count(one.entries_alone)}"
+    what = "the new states" if one.entries is None else f"{_count(one.entries)} entries"
+    return f"{what}, before the next row is taken" if one.manner == "at once" else f"{what}, as probes need them"
+
+
+def _count(number: float | None) -> str:
+    return "?" if number is None else f"{number:,.0f}"
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows with their cells below each other; numbers to the right."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for row in rows:
+        cells = (
+            cell.rjust(width) if cell[:1].isdigit() and cell.replace(",", "").isdigit() else cell.ljust(width)
+            for cell, width in zip(row, widths, strict=True)
+        )
+        yield "   ".join(cells).rstrip()
+
+
+def span(seconds: float) -> str:
+    """A length of time in the unit that fits.
+
+    >>> span(0.0314), span(60.0), span(5_400.0), span(172_800.0)
+    ('31.4 ms', '60 s', '90 min', '48 h')
+    """
+    size, unit = next((one for one in _UNITS if seconds >= 2 * one[0]), _UNITS[-1])
+    return f"{seconds / size:.3g} {unit}"

@@ -1,0 +1,107 @@
+"""The streams and plans of JISC's experiments: ROWS windows, one join attribute, plans that share much or nothing.
+
+Values are uniform: every stretch of `window` rows of a stream has each value once, in random order. A row so has one
+partner in every other window on average, at every level of a plan, and twenty joins neither explode nor run dry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+import midstream as ms
+from midstream.lab.answers import Digest, digest_of, rows_join
+
+SCHEMA = pa.schema({"ts": pa.int64(), "k": pa.int64(), "v": pa.int64()})
+
+
+@dataclass(frozen=True)
+class Streams:
+    """So many joins over streams with windows of `window` rows; `rows` of each stream, pushed `batch` at a time.
+
+    With `is_theta` the predicate is one that only nested loops can answer.
+    """
+
+    joins: int
+    window: int
+    rows: int
+    batch: int
+    seed: int
+    is_theta: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"S{number}" for number in range(self.joins + 1))
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The streams whose rows stand in a result."""
+        return self.names
+
+    @cached_property
+    def query(self) -> ms.Query:
+        select = ", ".join(f"{name}.v AS {name}_v" for name in self.shown)
+        streams = ", ".join(f"{name} [ROWS {self.window}]" for name in self.names)
+        others = self.names[1:]
+        where = " AND ".join(
+            f"abs({self.names[0]}.k - {name}.k) < 1" if self.is_theta else f"{self.names[0]}.k = {name}.k"
+            for name in others
+        )
+        schemas = dict.fromkeys(self.names, SCHEMA)
+        return ms.query(f"SELECT {select} FROM {streams} WHERE {where}", schemas=schemas, event_time="ts")
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        return {name: self._table(number) for number, name in enumerate(self.names)}
+
+    def _table(self, number: int) -> pa.Table:
+        rng = np.random.default_rng([self.seed, number])
+        rounds = [rng.permutation(self.window) for _ in range(-(-self.rows // self.window))]
+        place = np.arange(self.rows, dtype=np.int64)
+        keys = np.concatenate(rounds)[: self.rows].astype(np.int64)
+        return pa.table({"ts": place * len(self.names) + number, "k": keys, "v": place}, schema=SCHEMA)
+
+    def batches(self, first: int = 0, last: int | None = None) -> Iterator[dict[str, pa.Table]]:
+        """Rows from `first` on and before `last` of every stream, in batches."""
+        end = self.rows if last is None else min(last, self.rows)
+        for start in range(first, end, self.batch):
+            yield {name: table.slice(start, min(self.batch, end - start)) for name, table in self.tables.items()}
+
+    def answer(self, rows: int) -> Digest:
+        """What DuckDB finds in the first so many rows of every stream."""
+        tables = {name: table.slice(0, rows) for name, table in self.tables.items()}
+        return digest_of([rows_join(tables, self.window, "r.k = s.k", self.shown)])
+
+    # Plans -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> str:
+        return left_deep(self.names)
+
+    @property
+    def best_case(self) -> str:
+        """A plan that has all states of `plan` but one, just below the root."""
+        *first, last, top = self.names
+        return left_deep((*first, top, last))
+
+    @property
+    def worst_case(self) -> str:
+        """A plan that has no state of `plan`."""
+        bottom, *middle, top = self.names
+        return left_deep((top, *middle, bottom))
+
+
+def left_deep(names: tuple[str, ...]) -> str:
+    """The plan that joins streams one after the other.
+
+    >>> left_deep(("A", "B", "C"))
+    '((A B) C)'
+    """
+    text = names[0]
+    for name in names[1:]:
+        text = f"({text} {name})"
+    return text

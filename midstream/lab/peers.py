@@ -1,0 +1,189 @@
+"""Contenders that the product does not offer, for comparison: CACQ's SteMs, and Parallel Track as the papers end it.
+
+`Stems` keeps no join state at all. A row that arrives probes the base windows of all other inputs one after the other::
+
+    row of B  ->  A's window  ->  C's window  ->  D's window  ->  results
+
+Each result is found by exactly one of its rows. Of the rows that arrive together, one of a higher input number finds
+those of lower ones and not the other way round, as if inputs entered one after the other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+import midstream as ms
+from midstream.engine.access import LoopPath, path_into
+from midstream.engine.combos import Block, Delta
+from midstream.engine.course import Course, Situation
+from midstream.engine.filling import drained
+from midstream.engine.nodes import JoinNode, LeafNode, build
+from midstream.engine.stats import StateStats, Work
+from midstream.errors import EngineError
+from midstream.kernels.types import Combos
+from midstream.migrate import Options, Strategy, Transition
+from midstream.migrate.parallel_track import Parallel, ParallelTrack
+from midstream.migrate.record import Recorder
+from midstream.plan import Plan, parse_plan
+from midstream.plan.tree import Join, Leaf, Node
+from midstream.state.indexes import Ints
+from midstream.state.window import BaseWindow, Renumbering
+
+_SMALLEST_BLOCK = 256
+_LARGEST_RESULT_BLOCK = 1 << 17
+
+
+class Stems:
+    """A course without join states. The plan says in which order a row visits the other inputs."""
+
+    def __init__(self, situation: Situation, plan: Plan):
+        self.plan = plan
+        self._windows = situation.windows
+        self._routes = [_Route(situation, plan, number) for number in range(len(situation.query.inputs))]
+
+    def process(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+        # Rows of inputs that come later in the order have not entered yet, as far as a route is concerned.
+        first_new = {number: int(delta.combos.rows[0, 0]) for number, delta in deltas.items() if len(delta)}
+        for number in sorted(first_new):
+            later = {other: first for other, first in first_new.items() if other > number}
+            yield from self._routes[number].results(deltas[number], later, self._windows)
+
+    def purge(self, watermark: int) -> None: ...
+
+    def renumber(self, number: int, renumbering: Renumbering) -> None: ...
+
+    def after_push(self, watermark: int) -> Course:
+        return self
+
+    def state_stats(self) -> list[StateStats]:
+        return []
+
+    def work(self) -> Work:
+        return Work(sum(route.slots_visited for route in self._routes), 0)
+
+
+class _Route:
+    """The way of one input's rows: a chain of joins, of which only the probes into base windows are used."""
+
+    def __init__(self, situation: Situation, plan: Plan, number: int):
+        tree: Node = Leaf(number)
+        for other in _visited(situation, plan, number):
+            tree = Join(tree, Leaf(other))
+        self._steps: list[JoinNode] = []
+        node = build(situation.query, tree, situation.windows, situation.readers)
+        while isinstance(node, JoinNode):
+            self._steps.insert(0, node)
+            node = node.left
+
+    @property
+    def slots_visited(self) -> int:
+        return sum(step.slots_visited for step in self._steps)
+
+    def results(self, delta: Delta, before: Mapping[int, int], windows: Sequence[BaseWindow]) -> Iterator[Combos]:
+        if not self._steps:
+            yield delta.combos
+            return
+        for step in self._steps[:-1]:
+            block = Block(len(step.inputs), max(_SMALLEST_BLOCK, 2 * len(delta)), False)
+            drained(step.matches(delta, step.right, block, _limit(step, before)))
+            if not block.count:
+                return
+            delta = Delta(step.inputs, block.content(), windows)
+        last = self._steps[-1]
+        order = np.argsort(last.inputs)
+        block = Block(len(last.inputs), min(_LARGEST_RESULT_BLOCK, max(_SMALLEST_BLOCK, 2 * len(delta))), True)
+        for _ in last.matches(delta, last.right, block, _limit(last, before)):
+            yield _in_order_of_from(block.content(), order)
+            block.count = 0
+        if block.count:
+            yield _in_order_of_from(block.content(), order)
+
+
+def _limit(step: JoinNode, before: Mapping[int, int]) -> int | None:
+    assert isinstance(step.right, LeafNode)
+    return before.get(step.right.number)
+
+
+def _in_order_of_from(combos: Combos, order: Ints) -> Combos:
+    return Combos(np.ascontiguousarray(combos.rows[:, order]), combos.starts, combos.ends)
+
+
+def _visited(situation: Situation, plan: Plan, number: int) -> list[int]:
+    """The other inputs as the plan has them from left to right, those first that a predicate leads to."""
+    left = [one.input for one in plan.nodes() if isinstance(one, Leaf) and one.input != number]
+    visited: list[int] = []
+    while left:
+        found = (number, *visited)
+        paths = {other: path_into(situation.query, (other,), found, situation.windows) for other in left}
+        chosen = next((other for other in left if not isinstance(paths[other], LoopPath)), left[0])
+        visited.append(chosen)
+        left.remove(chosen)
+    return visited
+
+
+class CombinedTrack(ParallelTrack):
+    """Parallel Track that ends as papers 001 and 002 have it, after two windows.
+
+    There a combined entry is purged only when both its smallest and its largest timestamp are out of the window, so one
+    of an old row and a row that came just before the old one expired stays for another window. Here only the end is as
+    late: what has expired is purged as everywhere else. A plan of a single join has no combined entries.
+    """
+
+    name = "parallel-track, combined"
+
+    def begin(self, transition: Transition) -> Course:
+        since = transition.tails()
+        found = transition.situation
+        held = found.held if transition.options.hold else None
+        kind = _Combined if len(found.query.inputs) > 2 else Parallel
+        tracks = kind(found.course, transition.fresh(since), since, list(found.windows), transition.recorder)
+        return tracks.holding(held).or_successor()
+
+
+class _Combined(Parallel):
+    _until: dict[int, int] | None = None
+
+    def _left(self) -> int:
+        old = super()._left()
+        if old:
+            return old
+        if self._until is None:
+            self._until = {number: self._windows[number].tail for number in self._since}
+        return sum(max(0, mark - self._windows[number].head) for number, mark in self._until.items())
+
+    def renumber(self, number: int, renumbering: Renumbering) -> None:
+        if self._until is not None and number in self._until:
+            self._until[number] = int(renumbering.apply(np.array([self._until[number]]))[0])
+        super().renumber(number, renumbering)
+
+
+def engine_on(executor: str, query: ms.Query, plan: str, late: str = "count") -> ms.Engine:
+    """An engine that runs a plan on an executor: "tree" or "stems"."""
+    engine = ms.Engine(query, plan=plan, late=late)
+    if executor == "stems":
+        engine._pipeline.begin(lambda situation: Stems(situation, situation.course.plan))
+    elif executor != "tree":
+        raise EngineError(f"lab: unknown executor {executor!r}; executors: tree, stems")
+    return engine
+
+
+def migrate_by(strategy: Strategy, engine: ms.Engine, plan: str, options: Options | None = None) -> Recorder:
+    """As `Engine.migrate`, by a strategy that need not be one of the product's; its recorder."""
+    target = parse_plan(plan, engine.query.aliases)
+    recorder = Recorder(strategy.name, str(engine.plan), str(target), None)
+
+    def begin(situation: Situation) -> Course:
+        refusal = strategy.refusal(situation, target)
+        if refusal is not None:
+            raise EngineError(f"migrate: {refusal}")
+        began = time.perf_counter()
+        course = strategy.begin(Transition(situation, target, options or Options(), recorder))
+        recorder.spend(began)
+        return course
+
+    engine._pipeline.begin(begin)
+    engine._recorder = recorder
+    return recorder

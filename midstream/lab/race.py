@@ -1,0 +1,111 @@
+"""A race: several contenders over the same rows in one run, batch by batch in turns.
+
+Each lane is an engine of its own. All get a batch before any gets the next one, and the order of the turns rotates, so
+that whatever else happens on the machine meets all of them alike. What counts is the processor time of this process;
+checking the output is not part of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+import midstream as ms
+from midstream.lab.answers import Digest, digest_of
+from midstream.lab.peers import engine_on, migrate_by
+from midstream.migrate import Options, Strategy
+from midstream.migrate.jisc import JustInTime
+from midstream.migrate.moving_state import MovingState
+from midstream.migrate.parallel_track import ParallelTrack
+
+Batch = Mapping[str, pa.Table]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """What runs, and how it changes its plan; without a strategy it stays on the plan it has."""
+
+    name: str
+    strategy: Strategy | None = None
+    executor: str = "tree"
+    options: Options = field(default_factory=Options)
+
+
+#: JISC as in its paper: a state is filled by probes alone.
+JISC = Contender("JISC", JustInTime(), options=Options(budget_holes=0))
+MOVING_STATE = Contender("Moving State", MovingState())
+PARALLEL_TRACK = Contender("Parallel Track", ParallelTrack())
+CACQ = Contender("CACQ", executor="stems")
+PLAIN = Contender("plain pipeline")
+
+
+class Lane:
+    """One contender's engine, the time it took, and a digest of what it gave."""
+
+    def __init__(self, contender: Contender, query: ms.Query, plan: str):
+        self.contender = contender
+        self.engine = engine_on(contender.executor, query, plan)
+        self.digest = Digest()
+        self.results = 0
+        self.seconds = 0.0
+
+    @property
+    def is_migrating(self) -> bool:
+        migration = self.engine.migration
+        return migration is not None and not migration.is_done
+
+    def push(self, batch: Batch) -> None:
+        tables = self._timed(lambda: list(self.engine.push_batches(batch)))
+        self.digest += digest_of(tables)
+        self.results = self.digest.rows
+
+    def migrate(self, plan: str) -> None:
+        """Change the plan, if this contender does such things."""
+        strategy = self.contender.strategy
+        if strategy is not None:
+            self._timed(lambda: [migrate_by(strategy, self.engine, plan, self.contender.options)])
+
+    def _timed(self, work: Callable[[], list[object]]) -> list[object]:
+        began = time.process_time()
+        found = work()
+        self.seconds += time.process_time() - began
+        return found
+
+
+class Race:
+    """Lanes that get the same rows."""
+
+    def __init__(self, lanes: Sequence[Lane]):
+        self.lanes = list(lanes)
+        self._turn = 0
+
+    def push(self, batch: Batch) -> None:
+        for lane in self._in_turn():
+            lane.push(batch)
+
+    def run(self, batches: Iterable[Batch]) -> None:
+        for batch in batches:
+            self.push(batch)
+
+    def migrate(self, plan: str) -> None:
+        for lane in self._in_turn():
+            lane.migrate(plan)
+
+    def start_watches(self) -> None:
+        """Forget the time taken so far."""
+        for lane in self.lanes:
+            lane.seconds = 0.0
+
+    def times(self) -> dict[str, float]:
+        """Seconds since the watches were started, by contender."""
+        return {lane.contender.name: lane.seconds for lane in self.lanes}
+
+    def digests(self) -> dict[str, Digest]:
+        return {lane.contender.name: lane.digest for lane in self.lanes}
+
+    def _in_turn(self) -> list[Lane]:
+        self._turn = (self._turn + 1) % len(self.lanes)
+        return self.lanes[self._turn :] + self.lanes[: self._turn]
