@@ -9,7 +9,7 @@ from midstream.engine.snapshot import Snapshot
 from midstream.errors import EngineError, InputError, MidstreamError, PlanError, QueryError, SnapshotError
 from midstream.plan import Plan
 from midstream.query import Query, query
-from midstream.session import Engine
+from midstream.session import Engine, get_ready
 
 __all__ = [
     "Engine",
@@ -22,5 +22,6 @@ __all__ = [
     "QueryError",
     "Snapshot",
     "SnapshotError",
+    "get_ready",
     "query",
 ]

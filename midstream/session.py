@@ -6,23 +6,21 @@ the counters and the rows that were refused.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from midstream.engine.checkpoint import check_windows, described, windows_as_json
-from midstream.engine.course import Course, Situation
 from midstream.engine.event_time import LATE
-from midstream.engine.intake import Intake, Receiver, TableLike, WatermarkLike
+from midstream.engine.intake import Intake, Receiver, TableLike, WatermarkLike, named_tables
 from midstream.engine.pipeline import Pipeline
 from midstream.engine.snapshot import Snapshot, same_or_reason
 from midstream.engine.stats import EngineStats
 from midstream.engine.warmup import warm_up
 from midstream.engine.watermark import NONE_YET, Watermark
-from midstream.errors import EngineError, InputError, SnapshotError
-from midstream.migrate import STRATEGIES, Migration, Options, Strategy, Transition
+from midstream.errors import EngineError, SnapshotError
+from midstream.migrate import STRATEGIES, Migration, begin
 from midstream.migrate.record import Recorder
 from midstream.plan import Plan, default_plan, parse_plan
 from midstream.query.durations import Duration, duration
@@ -72,7 +70,7 @@ class Engine:
     ):
         _check_keywords(strategy, executor, demand, memory_limit, adaptive, late)
         self._set_up(query, plan, strategy, late, late_limit, max_jump)
-        self._pipeline.load_tables(_named_tables(query, tables or {}))
+        self._pipeline.load_tables(named_tables(query, tables or {}))
 
     def _set_up(
         self,
@@ -218,10 +216,10 @@ class Engine:
         """
         self._check_open()
         target = _chosen_plan(self.query, plan)
-        chosen = _strategy(self._strategy if strategy is None else strategy)
-        options = _options(budget, hold, chosen)
+        chosen = begin.named(self._strategy if strategy is None else strategy, STRATEGIES)
+        options = begin.options(budget, hold, chosen)
         recorder = Recorder(chosen.name, str(self.plan), str(target), on_event)
-        self._pipeline.begin(lambda situation: _begun(chosen, situation, target, options, recorder))
+        self._pipeline.begin(lambda situation: begin.begun(chosen, situation, target, options, recorder))
         self._recorder = recorder
         return recorder.current
 
@@ -326,53 +324,6 @@ def _run_once(text: str, schemas: dict[str, pa.Schema], pushes: list[dict[str, p
         if place == 4:
             engine.migrate("(((d c) b) a)", budget=1)
         engine.push(data)
-
-
-def _strategy(name: str) -> Strategy:
-    for one in STRATEGIES:
-        if one.name == name:
-            return one
-    raise EngineError(f"migrate: unknown strategy {name!r}; strategies: {', '.join(one.name for one in STRATEGIES)}")
-
-
-def _options(budget: int | str | None, hold: bool, strategy: Strategy) -> Options:
-    if hold and strategy.name != "parallel-track":
-        raise EngineError(f"migrate: hold=True goes with strategy='parallel-track' only, not with {strategy.name!r}")
-    if budget is None:
-        return Options(hold=hold)
-    if isinstance(budget, str):
-        return Options(budget_seconds=duration(budget) / 1e6, hold=hold)
-    if isinstance(budget, bool) or budget < 0:
-        raise EngineError(f"migrate: budget={budget!r}; give a number of holes from 0 on, or a time as text")
-    return Options(budget_holes=budget, hold=hold)
-
-
-def _begun(strategy: Strategy, situation: Situation, plan: Plan, options: Options, recorder: Recorder) -> Course:
-    refusal = strategy.refusal(situation, plan)
-    if refusal is not None:
-        raise EngineError(f"migrate: {refusal}")
-    began = time.perf_counter()
-    course = strategy.begin(Transition(situation, plan, options, recorder))
-    recorder.spend(began)
-    return course
-
-
-def _named_tables(query: Query, tables: Mapping[str, TableLike]) -> dict[str, TableLike]:
-    """The given static tables under the names that the query has for them."""
-    names = {name.lower(): name for name in query.tables}
-    for name in tables:
-        if name.lower() not in names:
-            raise InputError(
-                f"tables: {name!r} is no static table of the query; static tables: {', '.join(query.tables) or 'none'}"
-            )
-    named = {names[name.lower()]: table for name, table in tables.items()}
-    for name in query.tables:
-        if name not in named:
-            raise InputError(
-                f"tables: static table {name!r} is missing; give it as Engine(query, tables={{{name!r}: ...}}), "
-                "or give it a window such as [UNBOUNDED] if it is a stream"
-            )
-    return named
 
 
 def _check_keywords(

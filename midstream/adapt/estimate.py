@@ -5,7 +5,7 @@ Strategies differ in when they work and on what:
     moving-state             computes the new states at once: a pause
     jisc                     computes them as probes need them, and some after each push
     parallel-track, genmig   compute nothing, but run both plans until the old rows are gone
-    pause-drain-resume       has nothing to compute, or refuses
+    pause-drain-resume       refuses if states are new, and is jisc otherwise
 
 All figures are estimates for full windows under a load that stays as it was measured.
 """
@@ -236,10 +236,6 @@ def _both(name: str, change: _Change, length: float, ramp: float) -> Estimate:
     return Estimate(name, "two plans", length=length, entries=before + ramp, entries_alone=after)
 
 
-def _nothing(name: str, change: _Change) -> Estimate:
-    return Estimate(name, "at once", entries=0.0)
-
-
 #: One model for each strategy, by its name.
 MODELS: Mapping[str, Callable[[str, _Change], Estimate]] = {
     "jisc": _just_in_time,
@@ -247,5 +243,5 @@ MODELS: Mapping[str, Callable[[str, _Change], Estimate]] = {
     "parallel-track": _two_plans,
     "genmig": _split_and_coalesce,
     "genmig-reference-point": _two_plans,
-    "pause-drain-resume": _nothing,
+    "pause-drain-resume": _just_in_time,
 }

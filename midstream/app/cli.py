@@ -143,14 +143,32 @@ def explain(
 
 
 @bench_app.command("engine")
-def bench_engine() -> None:
-    """How many rows a second the embedded engine joins here, by shape of query and size of batch.
+def bench_engine(
+    rows: Annotated[int, typer.Option(help="Rows a stream; smaller is quicker and less steady.")] = 4_000_000,
+    growth: Annotated[int, typer.Option(help="Rows of the largest window in the part on growth.")] = 3_000_000,
+) -> None:
+    """How fast the embedded engine is beside the bare limit of its kernels, by shape of query and size of batch.
 
-    Exits with 1 if an answer was wrong or a target was missed.
+    Every answer is checked against DuckDB. Exits with 1 if one is wrong or a target is missed.
     """
     from midstream.lab.bench import engine
 
-    if not engine.run():
+    if not engine.run(rows, growth, console):
+        raise typer.Exit(1)
+
+
+@bench_app.command("migration")
+def bench_migration(
+    window: Annotated[int, typer.Option(help="Rows a stream in a window.")] = 1_000_000,
+    wide: Annotated[int, typer.Option(help="Streams of the wide query.")] = 20,
+) -> None:
+    """What a change of plan costs a running engine: the slowest batch after it, and the work of the stage.
+
+    Every answer is checked. Exits with 1 if a target is missed.
+    """
+    from midstream.lab.bench import migration
+
+    if not migration.run(window, wide, console):
         raise typer.Exit(1)
 
 

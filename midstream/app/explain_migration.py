@@ -7,7 +7,15 @@ from collections.abc import Iterator, Sequence
 
 from midstream.adapt import Estimate, Measured, MigrationEstimate
 
-_UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+#: From how many seconds on a unit is used, its size in seconds, and its name.
+_UNITS = (
+    (172_800.0, 86_400.0, "d"),
+    (7_200.0, 3_600.0, "h"),
+    (120.0, 60.0, "min"),
+    (1.0, 1.0, "s"),
+    (1e-3, 1e-3, "ms"),
+    (0.0, 1e-6, "µs"),
+)
 
 
 def explain_migration(found: MigrationEstimate) -> str:
@@ -92,8 +100,9 @@ def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 def span(seconds: float) -> str:
     """A length of time in the unit that fits.
 
-    >>> span(0.0314), span(60.0), span(5_400.0), span(172_800.0)
-    ('31.4 ms', '60 s', '90 min', '48 h')
+    >>> span(0.0314), span(1.5), span(60.0), span(5_400.0), span(172_800.0)
+    ('31.4 ms', '1.5 s', '60 s', '90 min', '2 d')
     """
-    size, unit = next((one for one in _UNITS if seconds >= 2 * one[0]), _UNITS[-1])
-    return f"{seconds / size:.3g} {unit}"
+    _, size, unit = next(one for one in _UNITS if seconds >= one[0])
+    amount = seconds / size
+    return f"{amount:,.0f} {unit}" if amount >= 100 else f"{amount:.3g} {unit}"

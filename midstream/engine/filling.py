@@ -15,7 +15,6 @@ from midstream.engine.access import HashPath
 from midstream.engine.combos import Block, Delta, selected
 from midstream.engine.nodes import JoinNode, LeafNode, LiveNode
 from midstream.kernels import checks as check_kernels
-from midstream.kernels import rings as kernels
 from midstream.kernels.types import Combos
 from midstream.state.hole import Hole
 from midstream.state.indexes import Ints
@@ -76,10 +75,8 @@ class Filler:
 
     def _covered(self, hole: Hole, delta: Delta, number: int) -> Delta:
         """The combinations that are missing, contain a row being filled, and are still alive."""
-        passed = np.ones(len(delta), np.bool_)
-        hole.covers(delta.combos, 0, passed, number)
-        kernels.live_enough(delta.combos.ends, 0, self.floor, passed)
-        if passed.all():
+        passed = hole.covered(delta.combos, number, self.floor)
+        if passed is None:
             return delta
         count = check_kernels.pack(delta.combos, 0, passed)
         return Delta(delta.inputs, Combos(*(array[:count] for array in delta.combos)), self._windows)

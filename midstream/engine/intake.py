@@ -151,3 +151,21 @@ def _refused_rows(table: TableLike, schema: pa.Schema, judged: Judged) -> pa.Tab
         columns.append(pa.array([reason] * int(np.count_nonzero(mask)), pa.string()))
         parts.append(pa.table(columns, names=[*schema.names, "reason"]))
     return pa.concat_tables(parts)
+
+
+def named_tables(query: Query, tables: Mapping[str, TableLike]) -> dict[str, TableLike]:
+    """The given static tables under the names that the query has for them."""
+    names = {name.lower(): name for name in query.tables}
+    for name in tables:
+        if name.lower() not in names:
+            raise InputError(
+                f"tables: {name!r} is no static table of the query; static tables: {', '.join(query.tables) or 'none'}"
+            )
+    named = {names[name.lower()]: table for name, table in tables.items()}
+    for name in query.tables:
+        if name not in named:
+            raise InputError(
+                f"tables: static table {name!r} is missing; give it as Engine(query, tables={{{name!r}: ...}}), "
+                "or give it a window such as [UNBOUNDED] if it is a stream"
+            )
+    return named

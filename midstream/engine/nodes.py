@@ -92,6 +92,9 @@ class JoinNode:
 
 LiveNode = LeafNode | JoinNode
 
+#: A window with more rows gets no new index: one class of a composite key finds its rows and the others are checked.
+_INDEXED_AT_ONCE = 1 << 15
+
 
 def build(
     query: Query, node: Node, windows: Sequence[BaseWindow], readers: Sequence[InputReader], expected: int = 0
@@ -106,7 +109,7 @@ def build(
     for child, path in ((left, left.path), (right, right.path)):
         if isinstance(child, JoinNode):
             child.state = JoinState(child.inputs, path.access, expected)
-        elif isinstance(path, HashPath):
-            child.window.ensure_index(path.classes)
+        elif isinstance(path, HashPath) and not child.window.has_index(path.classes, _INDEXED_AT_ONCE):
+            child.path = HashPath(query, child.inputs, path.classes[:1], windows)
     used_band = left.path.number if isinstance(left.path, BandPath) else None
     return JoinNode(left, right, checks_of_join(query, left.inputs, right.inputs, used_band, windows, readers))

@@ -31,7 +31,8 @@ _SCHEMA = pa.schema(
 _QUERIES = (
     "a.k = b.k AND b.k = c.k AND c.k = d.k",
     "a.s = b.s AND b.d = c.d AND c.k = d.k AND c.x = d.x",
-    "abs(a.x - b.x) <= 1 AND abs(a.k - b.k) <= 9 AND a.f >= c.f - 1.0 AND a.f <= c.f + 1.0 AND b.x + c.x <> d.x AND abs(c.x - d.x) <= 1",
+    "abs(a.x - b.x) <= 1 AND abs(a.k - b.k) <= 9 AND a.f >= c.f - 1.0 AND a.f <= c.f + 1.0"
+    " AND b.x + c.x <> d.x AND abs(c.x - d.x) <= 1",
 )
 _RANGE, _ROWS = "[RANGE 9 MICROSECONDS]", "[ROWS 3]"
 

@@ -42,6 +42,33 @@ def insert(chains, first, keys, starts, ends):
 
 
 @njit(cache=True)
+def store(chains, ring, ring_keys, keys, combos):
+    """Write combinations with their keys into a ring from its tail on, and enter them."""
+    buckets, slots = chains
+    starts, ends, members, _, tail = ring
+    bucket_mask = buckets.size - 1
+    slot_mask = slots.shape[0] - 1
+    width = members.shape[1]
+    size = keys.size
+    for i in range(size):
+        if i + AHEAD_SLOT < size:
+            prefetch(buckets, mix(keys[i + AHEAD_SLOT]) & bucket_mask)
+        key = keys[i]
+        bucket = mix(key) & bucket_mask
+        slot = (tail + i) & slot_mask
+        starts[slot] = combos.starts[i]
+        ends[slot] = combos.ends[i]
+        ring_keys[slot] = key
+        for k in range(width):
+            members[slot, k] = combos.rows[i, k]
+        slots[slot, 0] = key
+        slots[slot, 1] = combos.starts[i]
+        slots[slot, 2] = combos.ends[i]
+        slots[slot, 3] = buckets[bucket]
+        buckets[bucket] = tail + i
+
+
+@njit(cache=True)
 def relink(chains, head, tail):
     """Build the chains anew from the slots' keys: after the buckets or the slots were resized."""
     buckets, slots = chains

@@ -184,26 +184,24 @@ def unfilled(filled, begin, end):
 
 
 @njit(cache=True)
-def below(rows, first, column, bound, passed):
-    """Clear `passed` where the combination's row of one input is not below the bound."""
-    for i in range(passed.size):
-        if rows[first + i, column] >= bound:
-            passed[i] = False
+def in_box(combos, marks, filling, hole, floor, passed):
+    """Which combinations have only rows below the marks, contain a row being filled, and end at `floor` or later.
 
-
-@njit(cache=True)
-def has_state(rows, first, column, hole, wanted, passed):
-    """Clear `passed` where the combination's row of one input is not in the wanted state of a hole's `filled`."""
+    `filling` is the column of the rows being filled, and `hole` their record's states and first id. Returns whether all
+    combinations pass.
+    """
+    rows, _, ends = combos
     filled, base = hole
+    width = marks.size
+    all_pass = True
     for i in range(passed.size):
-        at = rows[first + i, column] - base
-        if at < 0 or at >= filled.size or filled[at] != wanted:
-            passed[i] = False
-
-
-@njit(cache=True)
-def live_enough(ends, first, watermark, passed):
-    """Clear `passed` where the combination's validity has ended before the watermark."""
-    for i in range(passed.size):
-        if ends[first + i] < watermark:
-            passed[i] = False
+        place = rows[i, filling] - base
+        passes = ends[i] >= floor and place >= 0 and place < filled.size and filled[place] == 2
+        if passes:
+            for k in range(width):
+                if rows[i, k] >= marks[k]:
+                    passes = False
+                    break
+        passed[i] = passes
+        all_pass = all_pass and passes
+    return all_pass

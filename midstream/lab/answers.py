@@ -56,12 +56,12 @@ def _mixed(words: Words) -> Words:
     return mixed
 
 
-def rows_join(tables: Mapping[str, pa.Table], window: int, condition: str, columns: Sequence[str]) -> pa.Table:
+def rows_join(tables: Mapping[str, pa.Table], window: int, condition: str, since: int) -> pa.Table:
     """DuckDB's answer to a join of streams with `[ROWS window]` each, computed from scratch.
 
     `tables` have columns `ts`, `v` and what `condition` reads: SQL between a row `r` of the streams joined so far, with
-    the columns of the first stream, and the next stream's row `s`. Rows arrive by `ts`. The answer has `v` of the
-    streams `columns`, then `valid_from` and `valid_to`.
+    the columns of the first stream, and the next stream's row `s`. Rows arrive by `ts`. The answer has `v` of every
+    stream, then `valid_from` and `valid_to`, for the results whose last row arrived at `since` or later.
     """
     import duckdb
 
@@ -88,16 +88,16 @@ def rows_join(tables: Mapping[str, pa.Table], window: int, condition: str, colum
                 "AND r.number <= s.last AND s.number <= r.last"
             )
             database.execute("DROP TABLE found; ALTER TABLE more RENAME TO found")
-        chosen = ", ".join(f"v_{name}" for name in columns)
-        answer: pa.Table = database.execute(
-            f"SELECT {chosen}, ts AS valid_from, NULL::BIGINT AS valid_to FROM found"
+        chosen = ", ".join(f"v_{name}" for name in names)
+        answer: pa.Table = database.sql(
+            f"SELECT {chosen}, ts AS valid_from, NULL::BIGINT AS valid_to FROM found WHERE ts >= {since}"
         ).to_arrow_table()
         return answer
 
 
 def require_same(found: Mapping[str, Digest], expected: Digest, where: str) -> None:
-    """Every contender's results are the oracle's, or `WrongAnswer`."""
+    """Every contender's results are those expected, or `WrongAnswer`."""
     for name, digest in found.items():
         if digest != expected:
             what = f"{digest.rows:,} results" if digest.rows != expected.rows else "as many results, but others"
-            raise WrongAnswer(f"{where}: {name} gives {what}; the oracle has {expected.rows:,}")
+            raise WrongAnswer(f"{where}: {name} gives {what}; expected are {expected.rows:,}")

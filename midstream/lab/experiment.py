@@ -14,7 +14,7 @@ anything if the results behind it are wrong. Adding an experiment is one file an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -63,6 +63,15 @@ class Settings:
     def size(self, default: int, full: int, least: int = 1) -> int:
         """A number of rows: the paper's in a full run, else the default, scaled and never below `least`."""
         return max(least, round((full if self.full else default) * self.scale))
+
+    def points(self, values: Sequence[int]) -> tuple[int, ...]:
+        """The points of an axis; a run that is scaled down takes the first two."""
+        return tuple(values) if self.scale >= 1 else tuple(values[:2])
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of repetitions, whose median counts; a run that is scaled down has one."""
+        return tuple(range(self.seed, self.seed + (3 if self.scale >= 1 else 1)))
 
 
 class Progress(Protocol):

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 import midstream as ms
-from midstream.lab.answers import Digest, digest_of
-from midstream.lab.peers import engine_on, migrate_by
+from midstream.lab.answers import Digest, digest_of, require_same
+from midstream.lab.peers import CombinedTrack, engine_on, migrate_by
 from midstream.migrate import Options, Strategy
 from midstream.migrate.jisc import JustInTime
 from midstream.migrate.moving_state import MovingState
@@ -40,16 +40,17 @@ MOVING_STATE = Contender("Moving State", MovingState())
 PARALLEL_TRACK = Contender("Parallel Track", ParallelTrack())
 CACQ = Contender("CACQ", executor="stems")
 PLAIN = Contender("plain pipeline")
+#: Parallel Track that drops its old plan after two windows, as the papers have it.
+COMBINED = Contender("Parallel Track, 2W", CombinedTrack())
 
 
 class Lane:
-    """One contender's engine, the time it took, and a digest of what it gave."""
+    """One contender's engine, the time it took, and a digest of what it gave since the last check."""
 
     def __init__(self, contender: Contender, query: ms.Query, plan: str):
         self.contender = contender
         self.engine = engine_on(contender.executor, query, plan)
         self.digest = Digest()
-        self.results = 0
         self.seconds = 0.0
 
     @property
@@ -60,7 +61,6 @@ class Lane:
     def push(self, batch: Batch) -> None:
         tables = self._timed(lambda: list(self.engine.push_batches(batch)))
         self.digest += digest_of(tables)
-        self.results = self.digest.rows
 
     def migrate(self, plan: str) -> None:
         """Change the plan, if this contender does such things."""
@@ -73,6 +73,12 @@ class Lane:
         found = work()
         self.seconds += time.process_time() - began
         return found
+
+
+def lanes_for(contenders: Sequence[Contender], query: ms.Query, plan: str, executor: str = "tree") -> list[Lane]:
+    """A lane for each contender; those that change their plan begin on the given executor."""
+    started = (one if one.strategy is None else replace(one, executor=executor) for one in contenders)
+    return [Lane(one, query, plan) for one in started]
 
 
 class Race:
@@ -99,12 +105,16 @@ class Race:
         for lane in self.lanes:
             lane.seconds = 0.0
 
+    def check(self, expected: Digest | None, where: str) -> None:
+        """What every lane gave since the last check is what is expected, or at least the same everywhere."""
+        found = {f"{lane.contender.name} in lane {at}": lane.digest for at, lane in enumerate(self.lanes, 1)}
+        require_same(found, self.lanes[0].digest if expected is None else expected, where)
+        for lane in self.lanes:
+            lane.digest = Digest()
+
     def times(self) -> dict[str, float]:
         """Seconds since the watches were started, by contender."""
         return {lane.contender.name: lane.seconds for lane in self.lanes}
-
-    def digests(self) -> dict[str, Digest]:
-        return {lane.contender.name: lane.digest for lane in self.lanes}
 
     def _in_turn(self) -> list[Lane]:
         self._turn = (self._turn + 1) % len(self.lanes)

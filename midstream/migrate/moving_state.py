@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from midstream.engine.course import Course, Situation
 from midstream.migrate.jisc import successor
 from midstream.migrate.strategy import Transition
@@ -21,7 +19,6 @@ class MovingState:
         return None
 
     def begin(self, transition: Transition) -> Course:
-        began = time.perf_counter()
         executor = successor(transition)
         executor.filler.floor = transition.situation.floor
         transition.recorder.begin(executor.holes())
@@ -29,6 +26,5 @@ class MovingState:
             while node.state is not None and node.state.hole is not None:
                 executor.filler.fill_some(node, _ALL)
         transition.recorder.batch(0, executor.filler.rows_filled, executor.filler.entries_filled, 0)
-        transition.recorder.spend(began)
         transition.recorder.end()
         return executor

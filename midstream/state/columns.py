@@ -188,7 +188,8 @@ class BytesColumn:
         rings.write(self._offsets, first, offsets[:-1] + (at - begin))
         rings.write(self._lengths, first, np.diff(offsets))
         self._heap_tail = at + total
-        self._ids = (self._ids[0], first + size)
+        held, last = self._ids
+        self._ids = (held if held < last else first, first + size)
 
     def _reserve(self, total: int) -> int:
         """Where `total` contiguous bytes may go; makes the heap larger if they do not fit."""

@@ -84,18 +84,22 @@ class Hole:
         kernels.settle(claimed, record.filled, record.base)
         record.remaining -= len(claimed)
 
-    def covers(self, combos: Combos, first: int, passed: NDArray[np.bool_], filling: int) -> None:
-        """Clear `passed` for combinations that are not in the box or do not contain a row being filled.
-
-        `filling` is the input whose rows are being filled.
-        """
-        for column, number in enumerate(self._inputs):
-            record = self._records.get(number)
-            if record is None:
-                kernels.below(combos.rows, first, column, self._marks[number], passed)
-            else:
-                wanted = FILLING if number == filling else MISSING
-                kernels.has_state(combos.rows, first, column, (record.filled, record.base), wanted, passed)
+    def covered(self, combos: Combos, number: int, floor: int) -> NDArray[np.bool_] | None:
+        """Which combinations are in the box, contain a row of an input that is being filled, and live; None if all."""
+        passed = np.empty(len(combos.starts), np.bool_)
+        record = self._records[number]
+        marks = np.array([self._marks[one] for one in self._inputs])
+        column = self._inputs.index(number)
+        all_pass = kernels.in_box(combos, marks, column, (record.filled, record.base), floor, passed)
+        for other, filled in self._records.items():
+            if other != number:
+                # Rows below the base had left their window when the record began: in no live combination.
+                places = self._inputs.index(other)
+                passed &= combos.rows[:, places] >= filled.base
+                alive = np.flatnonzero(passed)
+                passed[alive[filled.filled[combos.rows[alive, places] - filled.base] != MISSING]] = False
+                all_pass = False
+        return None if all_pass else passed
 
     def remaining(self, number: int, head: int) -> int:
         """How many live rows of an input are still in the box."""

@@ -39,6 +39,10 @@ class HashIndex:
     def insert(self, first: int, keys: Ints, starts: Ints, ends: Ints) -> None:
         chains.insert(self._chains, first, keys, starts, ends)
 
+    def store(self, ring: Ring, ring_keys: Ints, keys: Ints, combos: Combos) -> None:
+        """Write combinations with their keys into a ring from its tail on, and insert them."""
+        chains.store(self._chains, ring, ring_keys, keys, combos)
+
     def probe(self, ring: Ring, keys: Ints, combos: Combos, out: Combos, cursor: Ints, layout: Layout) -> bool:
         """Join into `out`; False if it is full, and then to be called again with the same cursor."""
         return bool(chains.probe(self._chains, ring, keys, combos, out, cursor, layout))

@@ -72,14 +72,17 @@ class JoinState:
         if len(self) + size > len(self._starts):
             self._resize(rings.capacity_for(len(self) + size))
         first = self._tail
-        rings.write(self._starts, first, combos.starts)
-        rings.write(self._ends, first, combos.ends)
-        rings.write(self._members, first, combos.rows)
-        rings.write(self._keys, first, keys)
+        if self.hash_index is not None:
+            self.hash_index.store(self.ring(), self._keys, keys, combos)
+        else:
+            rings.write(self._starts, first, combos.starts)
+            rings.write(self._ends, first, combos.ends)
+            rings.write(self._members, first, combos.rows)
+            rings.write(self._keys, first, keys)
+            self._index(first, keys, combos.starts, combos.ends)
         self._tail += size
         self._stored += size
         self.bytes_moved += size * self._entry_bytes
-        self._index(first, keys, combos.starts, combos.ends)
 
     def _index(self, first: int, keys: Ints, starts: Ints, ends: Ints) -> None:
         if self.hash_index is not None:

@@ -167,14 +167,16 @@ class BaseWindow:
                 rows.stream_arrivals,
             )
 
-    def ensure_index(self, classes: tuple[int, ...]) -> HashIndex:
-        """The index on a composite key, made of what the window holds if it is asked for the first time."""
+    def has_index(self, classes: tuple[int, ...], at_once: int) -> bool:
+        """Whether there is an index on a composite key; it is made if the window holds at most `at_once` rows."""
         if classes not in self.hash_indexes:
+            if len(self) > at_once:
+                return False
             index = HashIndex(self.capacity)
             codes = composite([rings.read(self.codes[number], self.head, self.tail) for number in classes])
             index.insert(self.head, codes, *self._intervals())
             self.hash_indexes[classes] = index
-        return self.hash_indexes[classes]
+        return True
 
     def _intervals(self) -> tuple[Ints, Ints]:
         return rings.read(self.starts, self.head, self.tail), rings.read(self.ends, self.head, self.tail)

@@ -6,7 +6,7 @@ partner in every other window on average, at every level of a plan, and twenty j
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +15,9 @@ import pyarrow as pa
 
 import midstream as ms
 from midstream.lab.answers import Digest, digest_of, rows_join
+from midstream.lab.race import Contender, Race, lanes_for
 
+PAPER = "JISC: Adaptive Stream Processing Using Just-In-Time State Completion, EDBT 2014"
 SCHEMA = pa.schema({"ts": pa.int64(), "k": pa.int64(), "v": pa.int64()})
 
 
@@ -37,14 +39,9 @@ class Streams:
     def names(self) -> tuple[str, ...]:
         return tuple(f"S{number}" for number in range(self.joins + 1))
 
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """The streams whose rows stand in a result."""
-        return self.names
-
     @cached_property
     def query(self) -> ms.Query:
-        select = ", ".join(f"{name}.v AS {name}_v" for name in self.shown)
+        select = ", ".join(f"{name}.v AS {name}_v" for name in self.names)
         streams = ", ".join(f"{name} [ROWS {self.window}]" for name in self.names)
         others = self.names[1:]
         where = " AND ".join(
@@ -71,10 +68,11 @@ class Streams:
         for start in range(first, end, self.batch):
             yield {name: table.slice(start, min(self.batch, end - start)) for name, table in self.tables.items()}
 
-    def answer(self, rows: int) -> Digest:
-        """What DuckDB finds in the first so many rows of every stream."""
-        tables = {name: table.slice(0, rows) for name, table in self.tables.items()}
-        return digest_of([rows_join(tables, self.window, "r.k = s.k", self.shown)])
+    def answer(self, first: int, last: int) -> Digest:
+        """DuckDB's results that are completed by rows from `first` on and before `last` of a stream."""
+        begin = max(0, first - self.window)
+        tables = {name: table.slice(begin, last - begin) for name, table in self.tables.items()}
+        return digest_of([rows_join(tables, self.window, "r.k = s.k", first * len(self.names))])
 
     # Plans -----------------------------------------------------------------------------------------------------------
 
@@ -93,6 +91,16 @@ class Streams:
         """A plan that has no state of `plan`."""
         bottom, *middle, top = self.names
         return left_deep((top, *middle, bottom))
+
+
+def get_ready(contenders: Sequence[Contender], is_theta: bool = False) -> None:
+    """Take every contender through a small transition, so that compiling kernels is not measured."""
+    small = Streams(joins=3, window=64, rows=256, batch=16, seed=0, is_theta=is_theta)
+    for plan in (small.best_case, small.worst_case):
+        race = Race(lanes_for(contenders, small.query, small.plan))
+        race.run(small.batches(0, 96))
+        race.migrate(plan)
+        race.run(small.batches(96))
 
 
 def left_deep(names: tuple[str, ...]) -> str:

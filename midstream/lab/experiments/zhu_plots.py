@@ -23,7 +23,9 @@ def lines(
 
     def draw(axes: Any) -> None:
         for name, points in series.items():
-            axes.plot(*zip(*points, strict=True), marker="o" if marked else None, markersize=3, linewidth=1.2, label=name)
+            axes.plot(
+                *zip(*points, strict=True), marker="o" if marked else None, markersize=3, linewidth=1.2, label=name
+            )
         for name, moment in (moments or {}).items():
             axes.axvline(moment, color="grey", linestyle=":", linewidth=1)
             axes.annotate(name, (moment, 1), xycoords=("data", "axes fraction"), fontsize=7, rotation=90, va="top")

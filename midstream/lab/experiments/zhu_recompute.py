@@ -8,7 +8,6 @@ only B C has to be computed, once with a predicate that few pairs pass and once 
 
 from __future__ import annotations
 
-import statistics
 import time
 from dataclasses import replace
 from functools import cached_property
@@ -39,14 +38,14 @@ class Pause:
             self._engine.push(batch, watermark=round(until * MICROSECONDS))
 
     def seconds(self, new: str = RIGHT_DEEP, times: int = 7) -> float:
-        """The median length of the transition to the new plan; the old one runs again afterwards."""
+        """How long the transition to the new plan takes at least; the old plan runs again afterwards."""
         measured = []
         for _ in range(times):
             began = time.process_time()
             self._engine.migrate(new, "moving-state")
             measured.append(time.process_time() - began)
             self._engine.migrate(self._old, "moving-state")
-        return statistics.median(measured)
+        return min(measured)
 
     def check(self, new: str, seconds: float, where: str) -> None:
         """Go on by the new plan and compare what comes out with DuckDB's answer."""

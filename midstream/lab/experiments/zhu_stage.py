@@ -24,8 +24,9 @@ from midstream.lab.race import PARALLEL_TRACK
 PAPER = "001, Zhu et al. 2004"
 #: The new plan of the paper's figure 4, to which its equation 8 applies as it stands.
 _FIGURE_4 = "(A ((B C) D))"
-#: On this many times the paper's rates a modern machine spends most of the pause on comparisons.
-_SPEED, _FULL_SPEED = 5, 8
+#: At this many times the paper's rates comparisons outweigh what every transition costs. A stays as it is: the pause
+#: does not depend on it, and the old plan's work does.
+_SPEED, _FULL_SPEED = 8, 12
 
 
 def windows_of(settings: Settings, first: float, last: float, default: int, full: int) -> list[float]:
@@ -136,7 +137,7 @@ def _fig10(settings: Settings, progress: Progress) -> Outcome:
     for speed in (1.0, raised):
         for window in windows:
             progress.step(f"W = {window} s, {speed:g} times the paper's rates")
-            setting = replace(SET_1.faster(speed), window=window)
+            setting = replace(SET_1.faster(speed, but=1), window=window)
             pause = Pause(streams(setting, 1.2 * window, settings.seed), window)
             found += [
                 _Computed(
@@ -161,7 +162,7 @@ def _fig10(settings: Settings, progress: Progress) -> Outcome:
         pa.table(
             {
                 "new plan": [one.plan for one in found],
-                "times the paper's rates": [one.speed for one in found],
+                "B, C, D faster by": [one.speed for one in found],
                 "W, s": [one.window for one in found],
                 "measured, ms": [1e3 * one.measured for one in found],
                 "equations 1-3, ms": [1e3 * one.estimate for one in found],
@@ -171,7 +172,7 @@ def _fig10(settings: Settings, progress: Progress) -> Outcome:
         tuple(_pauses([one for one in faster if one.plan == plan], plan) for plan in (RIGHT_DEEP, _FIGURE_4)),
         verdict(holds),
         f"the pause grows with W to the power {degree:.1f}; it is {min(ratios):.2f} to {max(ratios):.2f} times the "
-        f"estimate in the upper half, at {raised:g} times the paper's rates "
+        f"estimate in the upper half, B, C and D being {raised:g} times as fast as in the paper "
         f"(T_j {1e9 * costs.compare:.0f} ns, T_s {1e9 * costs.store:.0f} ns)",
         "" if holds else reason,
         checked=True,
@@ -180,9 +181,9 @@ def _fig10(settings: Settings, progress: Progress) -> Outcome:
 
 def _degree(found: list[_Computed], start: float) -> float:
     """The power of W with which the pause grows over the upper half, less what every transition costs."""
-    middle, last = found[len(found) // 2 - 1], found[-1]
-    shares = [max(1e-9, one.measured - start) for one in (middle, last)]
-    return float(np.log(shares[1] / shares[0]) / np.log(last.window / middle.window))
+    upper = found[len(found) // 2 :]
+    grown = [max(1e-9, one.measured - start) for one in upper]
+    return float(np.polyfit(np.log([one.window for one in upper]), np.log(grown), 1)[0])
 
 
 def _pauses(found: list[_Computed], plan: str) -> Plot:

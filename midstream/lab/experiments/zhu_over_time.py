@@ -1,0 +1,261 @@
+"""Intermediate tuples and output over time: `zhu-fig13` to `zhu-fig16`, after paper 001.
+
+Five contenders run the same rows: Moving State, Parallel Track as the engine and as the paper end it, the old plan and
+the new one. At the low setting every one keeps up with its input. The high setting is to be one that the old plan cannot
+keep up with and the new plan can; which rates that takes depends on the machine, so they are found by a short run of
+the old plan, and are the same for all contenders.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pyarrow as pa
+
+import midstream as ms
+from midstream.lab.experiment import Experiment, Outcome, Plot, Progress, Settings, verdict
+from midstream.lab.experiments.zhu_plots import Line, lines
+from midstream.lab.experiments.zhu_run import COMBINED, Run, Trial, check, rows_of
+from midstream.lab.experiments.zhu_stage import PAPER
+from midstream.lab.experiments.zhu_streams import HIGH, LEFT_DEEP, LOW, MICROSECONDS, RIGHT_DEEP, Setting, streams
+from midstream.lab.race import MOVING_STATE, PARALLEL_TRACK, Contender
+
+_STEP = 0.1
+_OLD, _NEW = Contender("old plan"), Contender("new plan")
+_MIGRATING = (MOVING_STATE, PARALLEL_TRACK, COMBINED)
+#: How many seconds of work a second of rows is to be for the old plan at the high setting.
+_WANTED_LOAD = 1.5
+_TRIED_SPEED = 4.0
+#: A silence is noticed from this share of a window on.
+_NOTICED = 0.1
+
+
+@dataclass(frozen=True)
+class _Found:
+    """All runs on one setting; `speed` is in times the paper's rates."""
+
+    trial: Trial
+    speed: float
+    seconds: float
+    runs: dict[str, Run]
+
+    @property
+    def window(self) -> float:
+        return self.trial.streams.window / MICROSECONDS
+
+    def at_the_end(self, name: str) -> float:
+        """The mean number of intermediate tuples over the last quarter of event time."""
+        late = [one.entries for one in self.runs[name].moments if one.event_time > 0.75 * self.seconds]
+        return statistics.mean(late)
+
+    def after(self, name: str) -> float:
+        """The mean number of intermediate tuples over two windows of the clock from the request on."""
+        asked = self.trial.migrate_at
+        found = [one.entries for one in self.runs[name].between(asked, asked + 2 * self.window)]
+        return statistics.mean(found) if found else 0.0
+
+    def rate_at_the_end(self, name: str) -> float:
+        """Results a second of event time over its last quarter."""
+        late = [one.results for one in self.runs[name].moments if one.event_time > 0.75 * self.seconds]
+        return sum(late) / (0.25 * self.seconds)
+
+    def silence(self, name: str) -> float:
+        """The longest time without a result that ended within two windows of the request."""
+        asked = self.trial.migrate_at
+        clocks = [one.clock for one in self.runs[name].moments if one.results]
+        gaps = [after - before for before, after in pairwise(clocks) if asked < after <= asked + 2 * self.window]
+        return max(gaps, default=0.0)
+
+
+def _low(settings: Settings, progress: Progress) -> _Found:
+    seconds = settings.size(50, 50, least=8)
+    return _all(LOW, 1.0, seconds, settings.seed, (0.0, float(seconds)), progress)
+
+
+def _high(settings: Settings, progress: Progress) -> _Found:
+    seconds = settings.size(10, 50, least=8)
+    speed = max(1.0, min(1.0, settings.scale) * _saturating_speed(settings.seed))
+    at = 0.2 * seconds if settings.full else 0.4 * seconds
+    return _all(HIGH, speed, seconds, settings.seed, (at - 0.5 * HIGH.window, at + 0.25 * HIGH.window), progress, at)
+
+
+def _saturating_speed(seed: int) -> float:
+    """How many times the paper's rates give the old plan the wanted load; its work grows with their fourth power."""
+    setting = HIGH.faster(_TRIED_SPEED)
+    tried = streams(setting, 1.5 * setting.window, seed)
+    engine = ms.Engine(tried.query, plan=LEFT_DEEP)
+    spent = 0.0
+    for until, batch in tried.slices(_STEP):
+        began = time.process_time()
+        engine.push(batch, watermark=round(until * MICROSECONDS))
+        if until > setting.window:
+            spent += time.process_time() - began
+    load = spent / (0.5 * setting.window)
+    return float(_TRIED_SPEED * (_WANTED_LOAD / load) ** 0.25)
+
+
+def _all(
+    setting: Setting,
+    speed: float,
+    seconds: float,
+    seed: int,
+    sample: tuple[float, float],
+    progress: Progress,
+    at: float | None = None,
+) -> _Found:
+    asked = 0.2 * seconds if at is None else at
+    trial = Trial(streams(setting.faster(speed), seconds, seed), _STEP, asked, sample)
+    progress.total(len(_MIGRATING) + 3)
+    runs: dict[str, Run] = {}
+    for contender, plan in ((_OLD, LEFT_DEEP), (_NEW, RIGHT_DEEP), *((one, LEFT_DEEP) for one in _MIGRATING)):
+        progress.step(contender.name)
+        runs[contender.name] = trial.run(contender, plan)
+        progress.advance()
+    progress.step("comparing with DuckDB")
+    check(runs.values(), trial, f"window {setting.window:g} s, {speed:.1f} times the paper's rates")
+    progress.advance()
+    return _Found(trial, speed, seconds, runs)
+
+
+def _table(found: _Found) -> pa.Table:
+    names = list(found.runs)
+    return pa.table(
+        {
+            "contender": names,
+            "stage, s": [found.runs[name].stage if name not in (_OLD.name, _NEW.name) else None for name in names],
+            "tuples, two windows from the request": [found.after(name) for name in names],
+            "tuples, last quarter": [found.at_the_end(name) for name in names],
+            "results/s, last quarter": [found.rate_at_the_end(name) for name in names],
+            "longest silence, s": [found.silence(name) for name in names],
+            "all rows done at, s": [found.runs[name].moments[-1].clock for name in names],
+        }
+    )
+
+
+def _tuples_over_time(found: _Found) -> Plot:
+    series = {name: [(one.clock, float(one.entries)) for one in run.moments] for name, run in found.runs.items()}
+    return _over_time(found, series, "intermediate tuples")
+
+
+def _rate_over_time(found: _Found) -> Plot:
+    width = found.seconds / 50
+    until = max(run.moments[-1].clock for run in found.runs.values()) + width
+    series: dict[str, Line] = {name: run.rates(width, until) for name, run in found.runs.items()}
+    return _over_time(found, series, "results a second")
+
+
+def _over_time(found: _Found, series: dict[str, Line], y: str) -> Plot:
+    return lines(series, "clock, s", y, marked=False, moments={"change asked for": found.trial.migrate_at})
+
+
+def _distance(measure: Callable[[str], float]) -> float:
+    """How far the contenders that migrate are at most from the new plan."""
+    new = measure(_NEW.name)
+    return max(abs(measure(one.name) / new - 1) for one in _MIGRATING) if new else 0.0
+
+
+def _outcome(found: _Found, plots: Sequence[Plot], holds: bool, figure: str, reason: str) -> Outcome:
+    at = f" (at {found.speed:.1f} times the paper's rates)" if found.speed > 1 else ""
+    return Outcome(
+        rows_of(found.runs),
+        _table(found),
+        tuple(plots),
+        verdict(holds),
+        figure + at,
+        "" if holds else reason,
+        checked=True,
+    )
+
+
+def _tuples(found: _Found) -> Outcome:
+    distance = _distance(found.at_the_end)
+    fewer = found.at_the_end(_NEW.name) / found.at_the_end(_OLD.name)
+    names = (MOVING_STATE.name, PARALLEL_TRACK.name, COMBINED.name)
+    moving, parallel, combined = (found.after(name) / found.after(_NEW.name) for name in names)
+    return _outcome(
+        found,
+        (_tuples_over_time(found),),
+        distance <= 0.15 and fewer < 1,
+        f"in the last quarter all are within {distance:.0%} of the new plan, which has {fewer:.2f} times the old one's "
+        f"tuples; in the two windows after the request Moving State holds {moving:.1f} times the new plan's, Parallel "
+        f"Track {parallel:.1f} times, with the paper's end {combined:.1f} times",
+        "a contender's states still differ from the new plan's by more than 15 %, or the new plan has no fewer tuples",
+    )
+
+
+def _fig13(settings: Settings, progress: Progress) -> Outcome:
+    return _tuples(_low(settings, progress))
+
+
+def _fig14(settings: Settings, progress: Progress) -> Outcome:
+    found = _low(settings, progress)
+    distance = _distance(found.rate_at_the_end)
+    pause = found.runs[MOVING_STATE.name].stage
+    return _outcome(
+        found,
+        (_rate_over_time(found),),
+        distance <= 0.05 and pause < _NOTICED * found.window,
+        f"in the last quarter output rates are within {distance:.0%} of the new plan's; Moving State pauses for "
+        f"{1e3 * pause:.1f} ms",
+        "output rates differ from the new plan's by more than 5 %, or the pause is noticed",
+    )
+
+
+def _fig15(settings: Settings, progress: Progress) -> Outcome:
+    return _tuples(_high(settings, progress))
+
+
+def _fig16(settings: Settings, progress: Progress) -> Outcome:
+    found = _high(settings, progress)
+    distance = _distance(found.rate_at_the_end)
+    silent, beside = found.silence(MOVING_STATE.name), found.silence(PARALLEL_TRACK.name)
+    pause = found.runs[MOVING_STATE.name].stage
+    is_silent = silent >= _NOTICED * found.window + beside
+    reason = (
+        f"computing the states takes {1e3 * pause:.0f} ms, less than a push of the old plan: at these rates the work "
+        "lies in the results, and the states of the new plan are small"
+        if not is_silent
+        else "output rates differ from the new plan's by more than 5 %"
+    )
+    return _outcome(
+        found,
+        (_rate_over_time(found),),
+        is_silent and distance <= 0.05,
+        f"Moving State gives nothing for {silent:.2f} s, {silent / found.window:.0%} of a window, Parallel Track for "
+        f"{beside:.2f} s; in the last quarter output rates are within {distance:.0%} of the new plan's",
+        reason,
+    )
+
+
+FIG_13 = Experiment(
+    "zhu-fig13",
+    "Intermediate tuples over time, low setting",
+    PAPER,
+    "both strategies converge to the new plan, which holds fewer tuples",
+    _fig13,
+)
+FIG_14 = Experiment(
+    "zhu-fig14",
+    "Output rate over time, low setting",
+    PAPER,
+    "both strategies converge to the new plan; the silence of Moving State is too short to matter",
+    _fig14,
+)
+FIG_15 = Experiment(
+    "zhu-fig15",
+    "Intermediate tuples over time, high setting",
+    PAPER,
+    "both strategies converge to the new plan, which holds fewer tuples",
+    _fig15,
+)
+FIG_16 = Experiment(
+    "zhu-fig16",
+    "Output rate over time, high setting",
+    PAPER,
+    "Moving State is silent for a while; both strategies converge to the new plan",
+    _fig16,
+)
