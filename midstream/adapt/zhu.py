@@ -31,8 +31,8 @@ Purge = Literal["ends", "combined"]
 @dataclass(frozen=True)
 class Costs:
     """Seconds of processing: to compare a pair (T_j), to store an entry (T_s), to compare the names of two states
-    (T_m), to share a state (T_c). Not in the paper: `probe`, for every entry on either side of a join, and `start`, once
-    for each transition.
+    (T_m), to share a state (T_c). Not in the paper: `probe`, for every entry on either side of a join, and `start`,
+    once for each transition.
     """
 
     compare: float

@@ -29,13 +29,13 @@ def _lines(found: MigrationEstimate) -> Iterator[str]:
     yield _source(found.measured)
     yield ""
     if found.states:
-        rows = [(one.name, _count(one.entries), one.fate) for one in found.states]
-        yield from _columns([("state", "entries", "what becomes of it"), *rows])
+        states = [(one.name, _count(one.entries), str(one.fate)) for one in found.states]
+        yield from _columns([("state", "entries", "what becomes of it"), *states])
     else:
         yield "the plans have no inner states"
     yield ""
-    rows = [_row(one, found.push_rows) for one in found.strategies]
-    yield from _columns([("strategy", "pause", "ends", "work"), *rows])
+    strategies = [_row(one, found.push_rows) for one in found.strategies]
+    yield from _columns([("strategy", "pause", "ends", "work"), *strategies])
     refusals = [one.refusal for one in found.strategies if one.refusal is not None]
     if refusals:
         yield ""

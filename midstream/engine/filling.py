@@ -7,7 +7,7 @@ rows probe the other child, whose holes are filled as by any probe. A fill is ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -24,14 +24,78 @@ from midstream.state.window import BaseWindow, composite
 _SMALLEST_BLOCK = 256
 
 
+class _Round:
+    """The fills of one chunk that are known before any join runs: claimed rows and what was made, by node and input."""
+
+    def __init__(self) -> None:
+        self.claimed: dict[tuple[int, int], list[Ints]] = {}
+        self.made: dict[tuple[int, int], Delta] = {}
+
+    def add(self, node: JoinNode, number: int, ids: Ints) -> None:
+        if len(ids):
+            self.claimed.setdefault((id(node), number), []).append(ids)
+
+    def of(self, node: JoinNode) -> list[tuple[int, Ints]]:
+        """The inputs and rows for which a node has to be filled."""
+        return [
+            (number, ids[0] if len(ids) == 1 else np.concatenate(ids))
+            for (owner, number), ids in self.claimed.items()
+            if owner == id(node)
+        ]
+
+
 class Filler:
     """Fills the states of one plan, and counts what that took."""
 
     def __init__(self, windows: Sequence[BaseWindow]):
         self._windows = windows
+        self._round = _Round()
         self.floor = 0
         self.rows_filled = 0
         self.entries_filled = 0
+
+    def fill_ahead(self, joins: Sequence[JoinNode], deltas: Mapping[int, Delta]) -> None:
+        """Fill what the new rows will touch where they probe a state directly: level by level, each level once.
+
+        `joins` has children first. Rows are claimed from the top down, because filling a node takes rows of the nodes
+        below it, and combinations are made from the bottom up. What only deltas of joins touch is filled on demand.
+        """
+        self._round = _Round()
+        for node in reversed(joins):
+            self._claim_for_children(node, deltas)
+            for number, ids in self._round.of(node):
+                self._claim_below(node, number, ids)
+        for node in joins:
+            for number, ids in self._round.of(node):
+                assert node.state is not None and node.state.hole is not None
+                made = self._covered(node.state.hole, self._with_rows(node, number, ids), number)
+                store(node, made)
+                self._round.made[id(node), number] = made
+        for node in joins:
+            for number, ids in self._round.of(node):
+                self._settle(node, number, ids, len(self._round.made[id(node), number]))
+        self._round = _Round()
+
+    def _claim_for_children(self, node: JoinNode, deltas: Mapping[int, Delta]) -> None:
+        """What the new rows of a leaf touch in the state beside it."""
+        for child, sibling in ((node.left, node.right), (node.right, node.left)):
+            if isinstance(sibling, LeafNode) and sibling.number in deltas:
+                self._claim(child, deltas[sibling.number])
+
+    def _claim_below(self, node: JoinNode, number: int, ids: Ints) -> None:
+        """What filling a node for rows of an input takes of its children."""
+        child = node.left if number in node.left.inputs else node.right
+        if isinstance(child, LeafNode):
+            self._claim(node.other(child), Delta.of_rows(number, ids, self._windows))
+        elif self._leads_to_entries(child, number) and child.state is not None and child.state.hole is not None:
+            self._round.add(child, number, child.state.hole.claim(number, self._windows[number].head, ids.copy()))
+
+    def _claim(self, node: LiveNode, probing: Delta) -> None:
+        if isinstance(node, JoinNode) and node.state is not None and node.state.hole is not None:
+            assert node.path is not None
+            number = node.path.driver
+            record = node.state.hole.record(number, self._windows[number].head)
+            self._round.add(node, number, node.path.claim(probing, record))
 
     def fill_for(self, node: LiveNode, probing: Delta) -> None:
         """Make a node hold every combination that a probe with this delta could find."""
@@ -60,18 +124,25 @@ class Filler:
 
     def _complete(self, node: JoinNode, number: int, claimed: Ints) -> Delta | None:
         """Store the missing combinations with the claimed rows; what was stored."""
-        state = node.state
-        assert state is not None and state.hole is not None
-        hole, made = state.hole, None
+        assert node.state is not None and node.state.hole is not None
+        made = None
         if len(claimed):
-            made = self._covered(hole, self._with_rows(node, number, claimed), number)
+            made = self._covered(node.state.hole, self._with_rows(node, number, claimed), number)
             store(node, made)
+        self._settle(node, number, claimed, 0 if made is None else len(made))
+        return made
+
+    def _settle(self, node: JoinNode, number: int, claimed: Ints, entries: int) -> None:
+        """The claimed rows leave the hole; it is gone if they were the last."""
+        if node.state is None or node.state.hole is None:
+            return
+        hole = node.state.hole
+        if len(claimed):
             hole.settle(number, claimed)
             self.rows_filled += len(claimed)
-            self.entries_filled += len(made)
+            self.entries_filled += entries
         if hole.remaining(number, self._windows[number].head) == 0:
-            state.hole = None
-        return made
+            node.state.hole = None
 
     def _covered(self, hole: Hole, delta: Delta, number: int) -> Delta:
         """The combinations that are missing, contain a row being filled, and are still alive."""
@@ -96,20 +167,45 @@ class Filler:
 
     def _entries_with_rows(self, node: JoinNode, child: LiveNode, number: int, ids: Ints) -> Delta:
         """As `_with_rows`, from what the child has stored if its index leads there from the rows of that input."""
-        if isinstance(child, LeafNode) or not isinstance(child.path, HashPath) or child.state is None:
+        if isinstance(child, LeafNode) or child.state is None or not self._leads_to_entries(child, number):
             return self._with_rows(child, number, ids)
-        window = self._windows[number]
-        if any(key_class not in window.codes for key_class in child.path.classes):
-            return self._with_rows(child, number, ids)
-        hole = child.state.hole
+        hole, own = child.state.hole, node.state.hole if node.state is not None else None
         if hole is not None:
-            own = node.state.hole if node.state is not None else None
+            # A twin was missing just what the node is missing, so what it stored now for these rows is all there is.
             is_twin = own is not None and hole.is_twin(own, number)
-            claimed = hole.claim(number, window.head, ids.copy())
-            made = self._complete(child, number, claimed)
-            if made is not None and is_twin and len(claimed) == len(ids):
-                # The child was missing just what the node is missing, so what was stored now is all there is.
-                return made
+            made = self._round.made.get((id(child), number))
+            if made is not None and own is not None:
+                if is_twin:
+                    return self._part_of_round(made, own, hole, child, number, ids)
+            else:
+                claimed = hole.claim(number, self._windows[number].head, ids.copy())
+                made = self._complete(child, number, claimed)
+                if made is not None and is_twin and len(claimed) == len(ids):
+                    return made
+        return self._stored_with_rows(child, number, ids)
+
+    def _part_of_round(self, made: Delta, own: Hole, hole: Hole, child: JoinNode, number: int, ids: Ints) -> Delta:
+        """What the child made in this round for the rows that the node is filling, and what it had of them before."""
+        places = np.flatnonzero(own.is_filling(number, made.combos.rows[:, made.inputs.index(number)]))
+        part = selected(made.combos, places)
+        before = ids[~hole.is_filling(number, ids)]
+        if len(before) == 0:
+            return made if len(places) == len(made) else Delta(child.inputs, part, self._windows)
+        stored = self._stored_with_rows(child, number, before).combos
+        # Entries of the same key that were made now come with those stored before: each counts once.
+        old = selected(stored, np.flatnonzero(~hole.is_filling(number, stored.rows[:, child.inputs.index(number)])))
+        both = Combos(*(np.concatenate(arrays) for arrays in zip(part, old, strict=True)))
+        return Delta(child.inputs, both, self._windows)
+
+    def _leads_to_entries(self, child: JoinNode, number: int) -> bool:
+        """Whether the key under which a child's entries are found can be told from a row of an input."""
+        codes = self._windows[number].codes
+        return isinstance(child.path, HashPath) and all(one in codes for one in child.path.classes)
+
+    def _stored_with_rows(self, child: JoinNode, number: int, ids: Ints) -> Delta:
+        """The stored combinations of a child that have the key of one of these rows."""
+        assert child.state is not None and isinstance(child.path, HashPath)
+        window = self._windows[number]
         slots = ids & (window.capacity - 1)
         keys = np.unique(composite([window.codes[key_class][slots] for key_class in child.path.classes]))
         return Delta(child.inputs, _entries(child.state, keys), self._windows)

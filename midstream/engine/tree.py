@@ -112,6 +112,9 @@ class TreeExecutor:
             if root.number in deltas:
                 yield deltas[root.number].combos
             return
+        joins = list(self.joins())
+        if any(node.state is not None and node.state.hole is not None for node in joins):
+            self.filler.fill_ahead(joins, deltas)
         left, right = self._delta(root.left, deltas), self._delta(root.right, deltas)
         largest = max(len(left), len(right))
         block = Block(len(root.inputs), min(_LARGEST_RESULT_BLOCK, max(_SMALLEST_BLOCK, 2 * largest)), True)

@@ -68,6 +68,14 @@ class Hole:
         """Up to `limit` rows of an input that are still in the box, the newest first."""
         return self.record(number, head).missing(limit)
 
+    def is_filling(self, number: int, ids: Ints) -> NDArray[np.bool_]:
+        """Which rows of an input are being filled right now."""
+        record = self._records[number]
+        places = ids - record.base
+        filling: NDArray[np.bool_] = (places >= 0) & (places < len(record.filled))
+        filling[filling] = record.filled[places[filling]] == FILLING
+        return filling
+
     def is_twin(self, other: Hole, number: int) -> bool:
         """Whether, but for what was filled through one input, this hole misses what the other does of its inputs."""
         same = all(other._marks.get(one) == mark for one, mark in self._marks.items())

@@ -1,4 +1,4 @@
-"""What a change of plan costs a running engine, as ratios inside one run on one core.
+"""What a change of plan costs a running engine, as ratios inside one run on one core, in processor time.
 
 Windows of a million rows a stream in which every key occurs once, so that every row has one partner in every other
 stream and every state is as large as a window; the plan is turned round, so that no state is kept.
@@ -19,6 +19,9 @@ from rich.table import Table
 import midstream as ms
 from midstream.lab.bench.answer import Tally
 from midstream.lab.bench.engine import use_one_core
+from midstream.lab.experiments.jisc_streams import Streams
+from midstream.lab.race import CACQ, PARALLEL_TRACK, Contender, Lane, Race, lanes_for
+from midstream.migrate.jisc import JustInTime
 
 _BATCHES = 20
 
@@ -101,7 +104,12 @@ def run(window_rows: int = 1_000_000, wide: int = 20, console: Console | None = 
     console = console or Console()
     use_one_core()
     ms.get_ready()
-    holds = [_pauses(window_rows, wide, console), _completeness_is_free(console), _fill_is_vectorised(console)]
+    holds = [
+        _completeness_is_free(console),
+        _fill_is_vectorised(console),
+        _stage(console, wide),
+        _pauses(window_rows, wide, console),
+    ]
     return all(holds)
 
 
@@ -139,9 +147,9 @@ def _pause(name: str, rotation: Rotation, size: int) -> Pause:
     _, _, expected, engine = _through_a_transition(rotation, size, None)
     if answer != expected:
         raise AssertionError(f"{name}: with a transition {answer}, without one {expected}")
-    began = time.perf_counter()
+    began = time.process_time()
     engine.migrate(rotation.plan(True), strategy="moving-state")
-    moving = time.perf_counter() - began
+    moving = time.process_time() - began
     return Pause(name, size, steady, slowest, moving)
 
 
@@ -158,11 +166,11 @@ def _through_a_transition(
     tally = Tally()
     data = next(batches)
     gc.collect()
-    began = time.perf_counter()
+    began = time.process_time()
     if strategy is not None:
         engine.migrate(rotation.plan(True), strategy=strategy)
     tally.add(engine.push(data))
-    after = [time.perf_counter() - began]
+    after = [time.process_time() - began]
     for _ in range(_BATCHES - 1):
         seconds, results = _timed(engine, next(batches))
         after.append(seconds)
@@ -171,9 +179,51 @@ def _through_a_transition(
 
 
 def _timed(engine: ms.Engine, data: dict[str, pa.Table]) -> tuple[float, pa.Table]:
-    began = time.perf_counter()
+    began = time.process_time()
     results = engine.push(data)
-    return time.perf_counter() - began, results
+    return time.process_time() - began, results
+
+
+def _stage(console: Console, joins: int, window: int = 10_000) -> bool:
+    """The stage of a migration, from the transition until Parallel Track drops its old plan, beside others.
+
+    JISC runs with its default budget. "New plan alone" is an engine that had the new plan from the start.
+    """
+    table = Table("transition", "JISC, s", "new plan alone", "Parallel Track", "CACQ")
+    jisc = Contender("JISC", JustInTime())
+    alone = Contender("new plan alone")
+    holds = []
+    for case in ("best case", "worst case"):
+        with console.status(f"stage of a migration, {joins} joins, {case}"):
+            streams = Streams(joins, window, 4 * window, 500, seed=1)
+            plan = streams.best_case if case == "best case" else streams.worst_case
+            lanes = [*lanes_for((jisc, PARALLEL_TRACK, CACQ), streams.query, streams.plan)]
+            race = Race([*lanes, Lane(alone, streams.query, plan)])
+            race.run(streams.batches(0, 2 * window))
+            race.check(None, case)
+            race.start_watches()
+            race.migrate(plan)
+            for batch in streams.batches(2 * window):
+                race.push(batch)
+                if not lanes[1].is_migrating:
+                    break
+            race.check(None, case)
+        seconds = race.times()
+        mine = seconds.pop("JISC")
+        table.add_row(case, f"{mine:.2f}", *(f"JISC is {mine / other:.2f} of it" for other in _in_columns(seconds)))
+        if case == "best case":
+            share = mine / seconds["new plan alone"]
+            holds.append((f"best case: {share:.2f} times the new plan alone, at most 1.3", share <= 1.3))
+        for name in ("Parallel Track", "CACQ"):
+            share = mine / seconds[name]
+            holds.append((f"{case}: {share:.2f} of {name}'s stage, below 1", share < 1))
+    console.print(table)
+    return all([_verdict(console, text, is_so) for text, is_so in holds])
+
+
+def _in_columns(seconds: dict[str, float]) -> list[float]:
+    """The times in the order of the table's columns."""
+    return [seconds["new plan alone"], seconds["Parallel Track"], seconds["CACQ"]]
 
 
 def _completeness_is_free(console: Console) -> bool:
@@ -213,13 +263,14 @@ def _fill_is_vectorised(console: Console) -> bool:
     scratch, fill, entries = [], [], 0
     for _ in range(2):
         engine = ms.Engine(query, plan="((S1 S2) S0)")
-        began = time.perf_counter()
+        began = time.process_time()
         engine.push({name: data[0][name] for name in ("S1", "S2")})
-        scratch.append(time.perf_counter() - began)
+        scratch.append(time.process_time() - began)
         engine = ms.Engine(query, plan="((S0 S1) S2)")
         engine.push(data[0])
+        began = time.process_time()
         record = engine.migrate("((S1 S2) S0)", strategy="moving-state")
-        fill.append(record.seconds)
+        fill.append(time.process_time() - began)
         entries = record.entries
     share = min(fill) / min(scratch)
     text = f"filling {entries:,} entries: {share:.2f} times joining the same rows from scratch, at most 1.5"

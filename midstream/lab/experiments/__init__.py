@@ -1,11 +1,15 @@
 """The papers' experiments: one module per family, one entry here for each."""
 
 from midstream.lab.experiment import Experiment, LabError
+from midstream.lab.experiments.genmig import GENMIG_FIGURE_4, GENMIG_FIGURE_5, GENMIG_FIGURE_6
 from midstream.lab.experiments.jisc_analysis import ANALYSIS
 from midstream.lab.experiments.jisc_frequency import FIGURE_11, FIGURE_12
 from midstream.lab.experiments.jisc_latency import FIGURE_10
 from midstream.lab.experiments.jisc_normal import FIGURE_9
 from midstream.lab.experiments.jisc_stage import FIGURE_7, FIGURE_8
+from midstream.lab.experiments.zhu_compared import ZHU_FIGURE_11, ZHU_FIGURE_12
+from midstream.lab.experiments.zhu_over_time import ZHU_FIGURE_13, ZHU_FIGURE_14, ZHU_FIGURE_15, ZHU_FIGURE_16
+from midstream.lab.experiments.zhu_stage import ZHU_FIGURE_9, ZHU_FIGURE_10
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     FIGURE_7,
@@ -15,6 +19,17 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     FIGURE_11,
     FIGURE_12,
     ANALYSIS,
+    ZHU_FIGURE_9,
+    ZHU_FIGURE_10,
+    ZHU_FIGURE_11,
+    ZHU_FIGURE_12,
+    ZHU_FIGURE_13,
+    ZHU_FIGURE_14,
+    ZHU_FIGURE_15,
+    ZHU_FIGURE_16,
+    GENMIG_FIGURE_4,
+    GENMIG_FIGURE_5,
+    GENMIG_FIGURE_6,
 )
 
 

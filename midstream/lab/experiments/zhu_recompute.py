@@ -2,8 +2,8 @@
 
 A transition can be made again and again between two pushes, to the new plan and back: each time the states that the
 new plan lacks are computed from the base windows. So one engine gives many measurements of the same pause. What a
-comparison and an entry cost on this machine is taken from other joins than those of the experiment: three streams, where
-only B C has to be computed, once with a predicate that few pairs pass and once with one that half of them pass.
+comparison and an entry cost on this machine is taken from other joins than those of the experiment: three streams,
+where only B C has to be computed, once with a predicate that few pairs pass and once with one that half of them pass.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from midstream.lab.answers import digest_of, require_same
 from midstream.lab.experiments.zhu_streams import LEFT_DEEP, MICROSECONDS, RIGHT_DEEP, SET_1, Setting, Streams, streams
 from midstream.plan import parse_plan
 
-_CALIBRATION_ROWS = 1_000
 _FACTORS = (0.02, 0.5)
 _FEW = 2.0
 _TIMES = 9
@@ -60,10 +59,11 @@ class Pause:
 
 
 class Machine:
-    """What Moving State costs on this machine."""
+    """What Moving State costs on this machine, found with so many rows of two streams."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, rows: int = 1_000):
         self._seed = seed
+        self._rows = rows
 
     @cached_property
     def costs(self) -> Costs:
@@ -71,13 +71,13 @@ class Machine:
         few = SET_1.faster(_FEW / SET_1.rates[0])
         start = Pause(streams(few, few.window, self._seed), few.window).seconds(times=_TIMES)
         low, high = _FACTORS
-        rare, frequent = (max(0.0, self._pause(factor) - start) / _CALIBRATION_ROWS**2 for factor in _FACTORS)
+        rare, frequent = (max(0.0, self._pause(factor) - start) / self._rows**2 for factor in _FACTORS)
         store = max(0.0, frequent - rare) / (high - low)
         return Costs(compare=max(0.0, rare - low * store), store=store, start=start)
 
     def _pause(self, factor: float) -> float:
         """The pause before A (B C) after (A B) C, with many rows of B and C and next to none of A."""
-        gap = SET_1.window / _CALIBRATION_ROWS
+        gap = SET_1.window / self._rows
         setting = replace(SET_1, gaps=(SET_1.window / 2, gap, gap), factors=(0.0, factor))
         found = Pause(streams(setting, setting.window, self._seed, "ABC"), setting.window, "((A B) C)")
         return found.seconds("(A (B C))", times=_TIMES)

@@ -18,12 +18,13 @@ import pyarrow.compute as pc
 import midstream as ms
 from midstream.lab.answers import Digest, digest_of, require_same
 from midstream.lab.clock import VirtualClock
+from midstream.lab.combined_purge import CombinedPurge
 from midstream.lab.experiments.zhu_streams import LEFT_DEEP, MICROSECONDS, RIGHT_DEEP, Setting, Streams, streams
-from midstream.lab.peers import CombinedTrack, engine_on, migrate_by
+from midstream.lab.peers import engine_on, migrate_by
 from midstream.lab.race import PARALLEL_TRACK, Contender
 
-#: Parallel Track as the paper ends it, when no entry is left that may have been made of an old row.
-COMBINED = Contender("Parallel Track, combined", CombinedTrack())
+#: Parallel Track under the paper's purge rule.
+COMBINED = Contender("Parallel Track, combined", CombinedPurge())
 _PUSHES_PER_WINDOW = 25
 
 _NEVER = float("inf")

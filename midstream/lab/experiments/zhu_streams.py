@@ -17,6 +17,7 @@ import pyarrow as pa
 
 import midstream as ms
 from midstream.lab.answers import Digest, digest_of
+from midstream.state.indexes import Ints
 
 LEFT_DEEP = "(((A B) C) D)"
 RIGHT_DEEP = "(A (B (C D)))"
@@ -81,7 +82,7 @@ class Streams:
     def slices(self, step: float) -> Iterator[tuple[float, Batch]]:
         """The rows of each `step` seconds, with the time at which they are all there."""
         last = max(int(table["ts"][-1].as_py()) for table in self.tables.values() if table.num_rows)
-        bounds = np.round(np.arange(1, last / MICROSECONDS / step + 2) * step * MICROSECONDS).astype(np.int64)
+        bounds: Ints = np.round(np.arange(1, last / MICROSECONDS / step + 2) * step * MICROSECONDS).astype(np.int64)
         cuts = {name: np.searchsorted(np.asarray(table["ts"]), bounds) for name, table in self.tables.items()}
         began = dict.fromkeys(self.tables, 0)
         for place, bound in enumerate(bounds.tolist()):

@@ -1,0 +1,114 @@
+"""Parallel Track under the purge rule of paper 001, section 2, which is where its 2W come from.
+
+There an entry carries the smallest and the largest timestamp of its rows, and is purged once its *largest* is more than
+W behind the row that purges it. An entry of an old row and one that came just before the old one expired has long
+stopped matching anything, but stays for nearly another W, and the old plan with it. The engine's entries carry their
+end, which is the smallest timestamp plus W, and leave with their oldest row.
+
+Here the old plan's states are purged by the paper's rule from the transition on, so that both the length of the
+migration and the memory are what they were there. When the last old row has left its window, no entry with an old row
+can be made any more: the states are searched once for the last one that there is, and the migration ends when its time
+has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from midstream.engine.combos import Delta
+from midstream.engine.course import Course, Situation
+from midstream.engine.filling import store
+from midstream.engine.nodes import JoinNode
+from midstream.engine.tree import TreeExecutor
+from midstream.migrate import Transition
+from midstream.migrate.parallel_track import Parallel, ParallelTrack
+from midstream.plan import Plan
+from midstream.query.model import WindowKind
+from midstream.state import rings
+from midstream.state.join_state import Access, JoinState
+
+
+class CombinedPurge(ParallelTrack):
+    """Parallel Track whose old plan forgets an entry by its largest timestamp."""
+
+    name = "parallel-track, combined purge"
+
+    def refusal(self, situation: Situation, plan: Plan) -> str | None:
+        windows = {one.window for one in situation.query.inputs}
+        if len(windows) > 1 or any(window.kind is not WindowKind.RANGE for window in windows):
+            return "the combined purge is defined for one RANGE window that all streams have. Use parallel-track"
+        if not isinstance(situation.course, TreeExecutor):
+            return "the combined purge starts from a plan that runs alone. Use parallel-track"
+        return super().refusal(situation, plan)
+
+    def begin(self, transition: Transition) -> Course:
+        found, since = transition.situation, transition.tails()
+        old = found.course
+        assert isinstance(old, TreeExecutor)
+        window = found.query.inputs[0].window.size
+        for node in old.joins():
+            _keep_longer(node, window, found)
+        tracks = _CombinedPurge(old, transition.fresh(since), since, list(found.windows), transition.recorder)
+        return tracks.for_window(window).holding(found.held if transition.options.hold else None).or_successor()
+
+
+def _keep_longer(node: JoinNode, window: int, situation: Situation) -> None:
+    """Give a join a state with the same entries that is purged by the paper's rule."""
+    if node.state is not None and node.path is not None:
+        entries = node.state.entries(node.inputs)
+        node.state = _KeptState(node.inputs, node.path.access, window)
+        store(node, Delta(node.inputs, entries, situation.windows))
+
+
+class _KeptState(JoinState):
+    """Keeps an entry for a window after the last of its rows. Entries stand in that order, but for a few."""
+
+    def __init__(self, inputs: tuple[int, ...], access: Access, window: int):
+        super().__init__(inputs, access)
+        self._window = window
+
+    def purge(self, watermark: int, heads: Mapping[int, int]) -> None:
+        stays = rings.read(self._starts, self._head, self._tail) + self._window >= watermark
+        self._head = self._head + int(stays.argmax()) if stays.any() else self._tail
+        if self.sorted_index is not None:
+            self.sorted_index.forget(self._head, self._tail)
+
+    def last_with_a_row_before(self, marks: Mapping[int, int]) -> int | None:
+        """The largest timestamp of the entries that have a row below its input's mark."""
+        entries = self.entries(self.inputs)
+        is_old = np.zeros(len(entries.starts), np.bool_)
+        for column, number in enumerate(self.inputs):
+            is_old |= entries.rows[:, column] < marks[number]
+        return int(entries.starts[is_old].max()) if is_old.any() else None
+
+
+class _CombinedPurge(Parallel):
+    _window = 0
+    _reached = 0
+    _ends_at: int | None = None
+
+    def for_window(self, window: int) -> _CombinedPurge:
+        self._window = window
+        return self
+
+    def after_push(self, watermark: int) -> Course:
+        self._reached = watermark
+        return super().after_push(watermark)
+
+    def _left(self) -> int:
+        """Old rows; when there are none, microseconds until the last entry with an old row may go."""
+        rows = super()._left()
+        if rows:
+            return rows
+        if self._ends_at is None:
+            self._ends_at = self._last_entry()
+        return max(0, self._ends_at - self._reached)
+
+    def _last_entry(self) -> int:
+        """When the watermark has come here, no entry with an old row is left."""
+        assert isinstance(self._old, TreeExecutor)
+        states = (node.state for node in self._old.joins())
+        found = [one.last_with_a_row_before(self._since) for one in states if isinstance(one, _KeptState)]
+        return max((last + self._window + 1 for last in found if last is not None), default=0)
