@@ -116,20 +116,29 @@ class BandPath:
         return delta.band_codes(self.number, self.driver)
 
     def _ranges(self, delta: Delta) -> tuple[Ints, Ints]:
+        """The codes between which partners' values lie; a low one above a high one finds nothing."""
         codes = delta.band_codes(self.number, self._partner)
-        return self._bound(codes, self._low, SMALLEST, -1), self._bound(codes, self._high, LARGEST, 1)
-
-    def _bound(self, codes: Ints, amount: int | float | None, unlimited: int, outwards: int) -> Ints:
-        if amount is None:
-            return np.full(len(codes), unlimited)
+        lows, highs = np.full(len(codes), SMALLEST), np.full(len(codes), LARGEST)
         if self._is_float:
-            return _widened(floats_of(codes), float(amount), outwards)
-        bound = np.empty(len(codes), np.int64)
-        within = min(int(amount), int(LARGEST))
-        runs.shift_saturating(codes, within, bound)
-        if within < amount:
-            runs.shift_saturating(bound, int(amount) - within, bound)
-        return bound
+            values = floats_of(codes)
+            lows = lows if self._low is None else _widened(values, float(self._low), -1)
+            highs = highs if self._high is None else _widened(values, float(self._high), 1)
+            return lows, highs
+        empty = np.zeros(len(codes), np.bool_)
+        for amount, bounds, is_low in ((self._low, lows, True), (self._high, highs, False)):
+            if amount is not None:
+                empty |= _shifted(codes, int(amount), is_low, bounds)
+        lows[empty], highs[empty] = LARGEST, SMALLEST
+        return lows, highs
+
+
+def _shifted(codes: Ints, amount: int, is_low: bool, bounds: Ints) -> NDArray[np.bool_]:
+    """As `runs.shift`, also for an amount one above the largest int64, which a turned band can have."""
+    within = min(amount, int(LARGEST))
+    empty: NDArray[np.bool_] = runs.shift(codes, within, is_low, bounds)
+    if within < amount:
+        empty |= runs.shift(bounds.copy(), amount - within, is_low, bounds)
+    return empty
 
 
 def _widened(values: NDArray[np.float64], amount: float, outwards: int) -> Ints:

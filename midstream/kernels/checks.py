@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 from midstream.kernels.types import LARGEST, SMALLEST
 
 
 @njit(inline="always")
-def add_saturating(value, amount):
-    """``value + amount``, held at the ends of int64. Compares first: a sum that overflows is undefined."""
-    if amount > 0:
-        if value > LARGEST - amount:
-            return np.int64(LARGEST)
-        return value + amount
-    if value < SMALLEST - amount:
-        return np.int64(SMALLEST)
-    return value + amount
+def is_at_least(left, right, low):
+    """Whether ``left - right >= low``. Compares before it adds: a sum that overflows is undefined."""
+    if low > 0 and right > LARGEST - low:
+        return False
+    if low < 0 and right < SMALLEST - low:
+        return True
+    return left >= right + low
+
+
+@njit(inline="always")
+def is_at_most(left, right, high):
+    """Whether ``left - right <= high``, as `is_at_least`."""
+    if high > 0 and right > LARGEST - high:
+        return True
+    if high < 0 and right < SMALLEST - high:
+        return False
+    return left <= right + high
 
 
 @njit(cache=True)
@@ -117,5 +124,5 @@ def in_band(rows, first, sides, columns, bounds, passed):
     for i in range(passed.size):
         a = left[rows[first + i, sides[0]] & left_mask]
         b = right[rows[first + i, sides[1]] & right_mask]
-        if (has_low and a < add_saturating(b, low)) or (has_high and a > add_saturating(b, high)):
+        if (has_low and not is_at_least(a, b, low)) or (has_high and not is_at_most(a, b, high)):
             passed[i] = False

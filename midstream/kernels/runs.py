@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from midstream.kernels.checks import add_saturating
-from midstream.kernels.types import AFRESH, COUNT, NEXT, ROW, VISITED
+from midstream.kernels.types import AFRESH, COUNT, LARGEST, NEXT, ROW, SMALLEST, VISITED
 
 
 @njit(cache=True)
@@ -132,7 +131,21 @@ def find(run, head, lows, highs, found, cursor):
 
 
 @njit(cache=True)
-def shift_saturating(values, amount, out):
-    """``values + amount``, held at the ends of int64."""
+def shift(values, amount, lows, bounds):
+    """``bounds[i]`` is ``values[i] + amount``; where that is beyond int64 it is held at the end.
+
+    A low bound above all values, or a high bound below all, leaves nothing to find. `lows` tells which kind of bound
+    it is; returns the places at which nothing is to be found.
+    """
+    empty = np.zeros(values.size, np.bool_)
     for i in range(values.size):
-        out[i] = add_saturating(values[i], amount)
+        value = values[i]
+        if amount > 0 and value > LARGEST - amount:
+            bounds[i] = LARGEST
+            empty[i] = lows
+        elif amount < 0 and value < SMALLEST - amount:
+            bounds[i] = SMALLEST
+            empty[i] = not lows
+        else:
+            bounds[i] = value + amount
+    return empty

@@ -125,11 +125,12 @@ def _visited(situation: Situation, plan: Plan, number: int) -> list[int]:
 
 
 class CombinedTrack(ParallelTrack):
-    """Parallel Track that ends as papers 001 and 002 have it, after two windows.
+    """Parallel Track that ends as papers 001 and 002 have it, after two windows, of any kind.
 
     There a combined entry is purged only when both its smallest and its largest timestamp are out of the window, so one
     of an old row and a row that came just before the old one expired stays for another window. Here only the end is as
-    late: what has expired is purged as everywhere else. A plan of a single join has no combined entries.
+    late: what has expired is purged as everywhere else (`lab.combined_purge` keeps it, for RANGE windows). A plan of a
+    single join has no combined entries.
     """
 
     name = "parallel-track, combined"

@@ -230,8 +230,11 @@ class BytesColumn:
         return array if array.type == self.type else array.cast(self.type)
 
     def resize(self, head: int, tail: int, capacity: int) -> None:
+        shrinks = capacity < len(self._offsets)
         self._offsets = rings.resized(self._offsets, head, tail, capacity)
         self._lengths = rings.resized(self._lengths, head, tail, capacity)
+        if shrinks:
+            self._rebuild_heap(0)
         self._valid.resize(head, tail, capacity)
 
     def forget(self, head: int) -> None:

@@ -85,8 +85,8 @@ class _Table:
             return
         assert width is not None
         lows, highs = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
-        runs.shift_saturating(keys, -width, lows)
-        runs.shift_saturating(keys, width, highs)
+        runs.shift(keys, -width, True, lows)
+        runs.shift(keys, width, False, highs)
         for run in range(self._sorted.run_count):
             cursor = out.cursor()
             while not self._sorted.probe(run, ring, (lows, highs), combos, out.combos, cursor, layout):

@@ -1,7 +1,8 @@
 """The papers' experiments: one module per family, one entry here for each."""
 
 from midstream.lab.experiment import Experiment, LabError
-from midstream.lab.experiments.genmig import GENMIG_FIGURE_4, GENMIG_FIGURE_5, GENMIG_FIGURE_6
+from midstream.lab.experiments.genmig import GENMIG_FIGURE_4, GENMIG_FIGURE_5
+from midstream.lab.experiments.genmig_saturated import GENMIG_FIGURE_6
 from midstream.lab.experiments.jisc_analysis import ANALYSIS
 from midstream.lab.experiments.jisc_frequency import FIGURE_11, FIGURE_12
 from midstream.lab.experiments.jisc_latency import FIGURE_10

@@ -24,7 +24,7 @@ _WINDOWS_PER_UNIT = 1_000_000 / 21 / 10_000
 
 def _run(settings: Settings, progress: Progress, plan_of: Callable[[Streams], str]) -> Outcome:
     joins = 20 if settings.scale >= 1 else 4
-    window = settings.size(500, 10_000, least=60)
+    window = settings.size(400, 10_000, least=60)
     units = _UNITS if settings.scale >= 1 else 4
     periods = settings.points(_FULL_PERIODS if settings.full else _PERIODS)
     batch = max(1, window // 4)

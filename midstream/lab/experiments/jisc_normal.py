@@ -21,8 +21,8 @@ _STRETCHES = 10
 
 def run(settings: Settings, progress: Progress) -> Outcome:
     joins = 20 if settings.scale >= 1 else 5
-    window = settings.size(5_000, 10_000, least=60)
-    measured = settings.size(20_000, 10_000_000 // (joins + 1), least=3 * window)
+    window = settings.size(3_000, 10_000, least=60)
+    measured = settings.size(12_000, 10_000_000 // (joins + 1), least=3 * window)
     stretch = -(-measured // _STRETCHES)
     progress.total(len(settings.seeds) * _STRETCHES)
     progress.step("getting the kernels ready")

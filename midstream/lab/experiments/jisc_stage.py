@@ -37,7 +37,7 @@ class _Point:
 
 
 def _run(settings: Settings, progress: Progress, plan_of: Callable[[Streams], str]) -> list[_Point]:
-    window = settings.size(5_000, 10_000, least=60)
+    window = settings.size(4_000, 10_000, least=60)
     joins = settings.points(_JOINS)
     progress.total(len(joins) * len(settings.seeds))
     progress.step("getting the kernels ready")

@@ -34,6 +34,6 @@ def lines(
         axes.set_xlabel(x)
         axes.set_ylabel(y)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, framealpha=0.6)
 
     return draw

@@ -1,0 +1,46 @@
+"""Documents that run: the code blocks of a page, in one namespace, and the output shown under them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if "```python\n" in page.read_text(encoding="utf-8")], ids=name
+)
+def test_code_runs_and_prints_what_the_page_shows(page: Path) -> None:
+    namespace: dict[str, object] = {"__name__": "example"}
+    printed: str | None = None
+    text = page.read_text(encoding="utf-8")
+    for block in BLOCK.finditer(text):
+        language, body = block.groups()
+        line = text.count("\n", 0, block.start()) + 1
+        if language == "python":
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                exec(compile("\n" * line + body, str(page), "exec"), namespace)
+            printed = out.getvalue()
+        elif language == "text" and printed is not None:
+            assert printed == body, f"the output at line {line}"
+            printed = None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{target} is not there"

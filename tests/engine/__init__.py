@@ -1,0 +1,1 @@
+"""The engine from the inside: partial states, chunks, watermarks, snapshots."""

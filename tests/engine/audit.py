@@ -1,0 +1,162 @@
+"""Invariant I of partial states, checked from outside.
+
+At a batch boundary the live entries of a join state and the box of its hole partition Join(Q), the live combinations
+of its inputs: none is stored twice, none is both stored and in the box, none is missing. Join(Q) is computed here from
+the rows of the base windows by nested loops, the box from its definition.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import midstream as ms
+from midstream.engine.access import BandPath, HashPath
+from midstream.engine.nodes import JoinNode
+from midstream.engine.tree import TreeExecutor
+from midstream.kernels import rings as kernels
+from midstream.query.model import WindowKind
+from midstream.state.window import BaseWindow
+
+from .small import Row, Small
+
+Combination = tuple[tuple[int, int], ...]  # (input, row id) by input
+
+
+@dataclass
+class Count:
+    """What an audit has seen, so that a test can tell that it saw something."""
+
+    states: int = 0
+    holes: int = 0
+    stored: int = 0
+    boxed: int = 0
+
+
+def executor_of(engine: ms.Engine) -> TreeExecutor:
+    executor = engine._pipeline._course
+    assert isinstance(executor, TreeExecutor)
+    return executor
+
+
+def windows_of(engine: ms.Engine) -> list[BaseWindow]:
+    return engine._pipeline._windows
+
+
+def live_rows(window: BaseWindow, watermark: int) -> dict[int, tuple[Row, int, int]]:
+    """The live rows of a window by id, with their intervals."""
+    ids = kernels.alive(window.ends, window.head, window.tail, watermark)
+    held = window.held(ids)
+    columns = {name: values.to_pylist() for name, values in held.payload.items()}
+    return {
+        one: ({name: values[at] for name, values in columns.items()}, int(held.starts[at]), int(held.ends[at]))
+        for at, one in enumerate(ids.tolist())
+    }
+
+
+def joined(small: Small, live: list[dict[int, tuple[Row, int, int]]], inputs: tuple[int, ...]) -> dict[Any, Any]:
+    """Join(Q): combinations with their intervals. Rows of ROWS windows that are held are alive together."""
+    parts: list[tuple[dict[int, int], int, int]] = [({}, -(2**63), 2**63 - 1)]
+    for number in inputs:
+        longer = []
+        for chosen, start, end in parts:
+            rows = {other: live[other][at][0] for other, at in chosen.items()}
+            for one, (row, begin, last) in live[number].items():
+                if max(start, begin) <= min(end, last):
+                    rows[number] = row
+                    if small.holds(rows, number):
+                        longer.append((chosen | {number: one}, max(start, begin), min(end, last)))
+        parts = longer
+    return {tuple(sorted(chosen.items())): (start, end) for chosen, start, end in parts}
+
+
+def stored(node: JoinNode, windows: list[BaseWindow], watermark: int) -> tuple[Counter[Combination], dict[Any, Any]]:
+    """The live entries of a state, and their intervals."""
+    assert node.state is not None
+    ring = node.state.ring()
+    found: Counter[Combination] = Counter()
+    intervals = {}
+    for entry in range(ring.head, ring.tail):
+        slot = entry & (len(ring.starts) - 1)
+        members = ring.members[slot].tolist()
+        is_held = all(one >= windows[number].head for one, number in zip(members, node.inputs, strict=True))
+        if is_held and ring.ends[slot] >= watermark:
+            combination = tuple(sorted(zip(node.inputs, members, strict=True)))
+            found[combination] += 1
+            intervals[combination] = int(ring.starts[slot]), int(ring.ends[slot])
+            assert_indexed(node, entry)
+    return found, intervals
+
+
+def assert_indexed(node: JoinNode, entry: int) -> None:
+    """The state's index leads to an entry by the key that the path gives it."""
+    assert node.state is not None
+    ring = node.state.ring()
+    key = node.state._keys[[entry & (len(ring.starts) - 1)]]
+    if isinstance(node.path, HashPath):
+        assert node.state.hash_index is not None
+        assert entry in node.state.hash_index.find(ring.head, key)
+    elif isinstance(node.path, BandPath):
+        assert node.state.sorted_index is not None
+        assert entry in node.state.sorted_index.find(ring.head, key, key)
+
+
+def in_box(node: JoinNode, combination: Combination) -> bool:
+    """Whether the hole's box covers a combination, by the definition: `has` holds for each row."""
+    hole = node.state.hole if node.state is not None else None
+    if hole is None:
+        return False
+    for number, one in combination:
+        record = hole._records.get(number)
+        if one >= hole._marks[number]:
+            return False
+        if record is not None and (one < record.base or record.filled[one - record.base] != 0):
+            return False
+    return True
+
+
+def audit(engine: ms.Engine, small: Small, count: Count) -> None:
+    """Check every join state of an engine between two pushes."""
+    windows, watermark = windows_of(engine), engine._pipeline._purged_to
+    live = [live_rows(window, watermark) for window in windows]
+    for window in windows:
+        if window.layout.window.kind is WindowKind.ROWS:
+            assert len(window) <= window.layout.window.size, "what was pushed out of a ROWS window is gone"
+    for node in executor_of(engine).joins():
+        if node.state is None:
+            continue
+        wanted = joined(small, live, node.inputs)
+        entries, intervals = stored(node, windows, watermark)
+        boxed = {one for one in wanted if in_box(node, one)}
+        twice = [one for one, times in entries.items() if times > 1]
+        assert not twice, f"stored twice in {node.inputs}: {twice[:3]}"
+        assert not boxed & set(entries), f"both stored and missing in {node.inputs}"
+        lost = set(wanted) - boxed - set(entries)
+        assert not lost, f"neither stored nor in the box of {node.inputs}: {sorted(lost)[:3]}"
+        assert set(entries) <= set(wanted), f"should not be in {node.inputs}: {sorted(set(entries) - set(wanted))[:3]}"
+        assert intervals == {one: wanted[one] for one in entries}
+        _check_hole(node, windows)
+        count.states += 1
+        count.holes += node.state.hole is not None
+        count.stored += len(entries)
+        count.boxed += len(boxed)
+
+
+def _check_hole(node: JoinNode, windows: list[BaseWindow]) -> None:
+    """A hole counts its rows rightly, has none that is being filled, and is there only if something is missing."""
+    assert node.state is not None
+    hole = node.state.hole
+    if hole is None:
+        return
+    for number in node.inputs:
+        record, head = hole._records.get(number), windows[number].head
+        remaining = max(hole._marks[number] - head, 0)
+        if record is not None:
+            filled = record.filled[max(head - record.base, 0) :]
+            assert not (record.filled == 2).any()
+            remaining = int(np.count_nonzero(filled == 0))
+        assert hole.remaining(number, head) == remaining
+        assert remaining > 0, "a hole that is empty in one dimension is dropped"

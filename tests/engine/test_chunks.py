@@ -1,0 +1,103 @@
+"""A push is cut into chunks by event time; nobody can tell."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import midstream as ms
+from midstream.engine import batch
+from midstream.engine.batch import Accepted, chunks, in_order, number_arrivals
+from midstream.kernels.types import LARGEST
+
+from .audit import Count, audit
+from .small import CASES, Small, draw_plan, draw_pushes, sorted_rows
+
+
+def draw_accepted(rng: np.random.Generator, sizes: dict[str, int], spread: int) -> dict[str, Accepted]:
+    return {
+        stream: Accepted(rng.integers(0, spread, size), {"at": pa.array(range(size), pa.int64())})
+        for stream, size in sizes.items()
+    }
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 7])
+@pytest.mark.parametrize("small", CASES, ids=lambda one: one.name)
+def test_results_do_not_depend_on_chunks(small: Small, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole pushes against pushes in tiny chunks, with a restore in the middle; states are right in the end."""
+    rng = random.Random(f"chunks {small.name} {chunk}")
+    query = small.query()
+    whole, cut = (ms.Engine(query, plan=draw_plan(rng, small.size)) for _ in range(2))
+    count, results, seen = Count(), 0, []
+    original = batch.chunks
+    monkeypatch.setattr(batch, "_SAMPLED", 1)
+    for step, push in enumerate(draw_pushes(rng, small, 25, pace=24, most=9)):
+        monkeypatch.setattr(batch, "CHUNK_ROWS", 1 << 17)
+        wanted = sorted_rows(whole.push(push))
+        monkeypatch.setattr(batch, "CHUNK_ROWS", chunk)
+        monkeypatch.setattr(
+            "midstream.engine.pipeline.chunks", lambda rows: (seen.append(one) or one for one in original(rows))
+        )
+        assert sorted_rows(cut.push(push)) == wanted
+        monkeypatch.setattr("midstream.engine.pipeline.chunks", original)
+        results += len(wanted)
+        if step == 12:
+            cut = ms.Engine.restore(query, cut.snapshot(), plan=draw_plan(rng, small.size))
+        if step % 6 == 0:
+            audit(cut, small, count)
+    assert results > 0 and len(seen) > 27
+
+
+@pytest.mark.parametrize("size", [1, 3, 10])
+@pytest.mark.parametrize("seed", range(5))
+def test_chunks_are_a_partition_in_order_of_time(seed: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "CHUNK_ROWS", size)
+    monkeypatch.setattr(batch, "_SAMPLED", 1)
+    rng = np.random.default_rng([seed, size])
+    accepted = draw_accepted(rng, {"a": 40, "b": int(rng.integers(0, 30)), "c": 0}, spread=30)
+    rows = {
+        stream: list(zip(one.times, one.columns["at"].to_pylist(), strict=True)) for stream, one in accepted.items()
+    }
+    made = list(chunks(accepted))
+    assert len(made) > 3
+    latest = -1
+    for at, chunk in enumerate(made):
+        times = [int(time) for one in chunk.rows.values() for time in one.times]
+        later = [int(time) for other in made[at + 1 :] for one in other.rows.values() for time in one.times]
+        assert min(times, default=latest + 1) > latest, "rows of one time are never torn apart"
+        latest = max([latest, *times])
+        assert chunk.unprocessed_from == min(later, default=int(LARGEST))
+    for stream, listed in rows.items():
+        parts = [chunk.rows[stream] for chunk in made]
+        found = [pair for one in parts for pair in zip(one.times, one.columns["at"].to_pylist(), strict=True)]
+        assert found == sorted(listed)
+
+
+def test_a_small_push_is_one_chunk_as_it_came() -> None:
+    accepted = draw_accepted(np.random.default_rng(1), {"a": 10, "b": 5}, spread=9)
+    (chunk,) = chunks(accepted)
+    assert chunk.rows is accepted and chunk.unprocessed_from == LARGEST
+    (nothing,) = chunks({})
+    assert nothing.rows == {}
+
+
+def test_arrivals_go_by_time_then_stream_then_position() -> None:
+    rng = np.random.default_rng(2)
+    accepted = {stream: in_order(one) for stream, one in draw_accepted(rng, {"b": 30, "a": 20}, spread=8).items()}
+    number_arrivals(accepted, 100)
+    listed = [
+        (int(time), order, int(at), int(number))
+        for order, one in enumerate(accepted.values())
+        for time, at, number in zip(one.times, one.columns["at"].to_pylist(), one.arrivals, strict=True)
+    ]
+    assert [number for *_, number in sorted(listed)] == list(range(100, 150))
+
+
+def test_rows_in_order_are_left_alone() -> None:
+    one = Accepted(np.array([1, 1, 2]), {"at": pa.array([0, 1, 2])})
+    assert in_order(one) is one
+    other = in_order(Accepted(np.array([2, 1, 2, 1]), {"at": pa.array([0, 1, 2, 3])}))
+    assert other.times.tolist() == [1, 1, 2, 2] and other.columns["at"].to_pylist() == [1, 3, 0, 2]

@@ -1,0 +1,123 @@
+"""Partial states are right between any two pushes, whatever happened before; and so are the results."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+import midstream as ms
+from midstream.engine.tree import TreeExecutor
+from midstream.plan import parse_plan
+from midstream.state.window import BaseWindow
+
+from .audit import Count, audit, executor_of
+from .small import ALIASES, CASES, SCHEMA, Small, draw_plan, draw_pushes, sorted_rows
+
+SEEDS = range(3)
+
+
+def restored(engine: ms.Engine, rng: random.Random, small: Small, as_bytes: bool) -> ms.Engine:
+    snapshot = engine.snapshot()
+    plan = draw_plan(rng, small.size) if rng.random() < 0.7 else None
+    return ms.Engine.restore(engine.query, snapshot.to_bytes() if as_bytes else snapshot, plan=plan)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("small", CASES, ids=lambda one: one.name)
+def test_entries_and_box_partition_the_join(small: Small, seed: int) -> None:
+    """An engine that is restored now and then, against one that is not, with an audit of every state in between."""
+    rng = random.Random(f"{small.name} {seed}")
+    query = small.query()
+    steady = ms.Engine(query, plan=draw_plan(rng, small.size))
+    engine = ms.Engine(query, plan=draw_plan(rng, small.size))
+    count, results = Count(), 0
+    for step, push in enumerate(draw_pushes(rng, small, 40)):
+        wanted = sorted_rows(steady.push(push))
+        assert sorted_rows(engine.push(push)) == wanted
+        results += len(wanted)
+        audit(engine, small, count)
+        if rng.random() < 0.15 or step in (12, 25):
+            engine = restored(engine, rng, small, as_bytes=bool(step % 2))
+            assert all(len(node.state) == 0 for node in executor_of(engine).joins() if node.state is not None)
+            audit(engine, small, count)
+    audit(steady, small, count)
+    assert results > 0 and count.stored > 50 and count.holes > 3 and count.boxed > 10
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("small", CASES, ids=lambda one: one.name)
+def test_states_kept_from_plan_to_plan_stay_right(small: Small, seed: int) -> None:
+    """Transitions, overlapping too: kept states keep entries and boxes, new ones start as holes."""
+    rng = random.Random(f"transition {small.name} {seed}")
+    query = small.query()
+    steady, engine = ms.Engine(query), ms.Engine(query, plan=draw_plan(rng, small.size))
+    count = Count()
+    for push in draw_pushes(rng, small, 40):
+        assert sorted_rows(engine.push(push)) == sorted_rows(steady.push(push))
+        audit(engine, small, count)
+        if rng.random() < 0.3:
+            plan = parse_plan(draw_plan(rng, small.size), ALIASES[: small.size])
+            engine._pipeline._course = executor_of(engine).successor(plan)
+            audit(engine, small, count)
+    assert count.stored > 50 and count.holes > 3 and count.boxed > 10
+
+
+@pytest.mark.parametrize("small", CASES, ids=lambda one: one.name)
+def test_a_pinned_row_and_its_packing_keep_the_states(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A far-future row in every stream keeps the dead behind it, so that windows are packed and rows renumbered."""
+    packed: list[BaseWindow] = []
+    pack = BaseWindow._pack
+    monkeypatch.setattr(BaseWindow, "_pack", lambda one, *rest: packed.append(one) or pack(one, *rest))
+    rng = random.Random(f"pinned {small.name}")
+    steady = ms.Engine(small.query(), plan=draw_plan(rng, small.size))
+    engine = ms.Engine(small.query(), plan=draw_plan(rng, small.size))
+    far = pa.table({"k": [77], "x": [77], "y": [77], "v": [77], "s": ["far"], "ts": [10**6]}, schema=SCHEMA)
+    for one in (steady, engine):
+        one.push(dict.fromkeys(ALIASES[: small.size], far), watermark=0)
+    count, with_hole, watermark = Count(), 0, 0
+    for step, push in enumerate(draw_pushes(rng, small, 100, pace=12, most=7)):
+        times = [time for table in push.values() for time in table.column("ts").to_pylist()]
+        watermark = max([watermark, *(time - 9 for time in times)])
+        wanted = sorted_rows(steady.push(push, watermark=watermark))
+        packed.clear()
+        assert sorted_rows(engine.push(push, watermark=watermark)) == wanted
+        with_hole += bool(packed) and executor_of(engine).holes() > 0
+        if step % 10 == 0 or packed:
+            audit(engine, small, count)
+        if step % 50 == 25:
+            engine = restored(engine, rng, small, as_bytes=False)
+    assert count.stored > 0
+    assert with_hole > 0 or small.name not in ("common", "strings", "chain", "star")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("small", CASES, ids=lambda one: one.name)
+def test_a_fill_never_emits_and_leaves_nothing_missing(small: Small, seed: int) -> None:
+    """Filling everything at once, or row by row, between pushes changes no result."""
+    rng = random.Random(f"fill {small.name} {seed}")
+    query = small.query()
+    steady = ms.Engine(query, plan=draw_plan(rng, small.size))
+    engine = ms.Engine(query, plan=draw_plan(rng, small.size))
+    count = Count()
+    for step, push in enumerate(draw_pushes(rng, small, 30)):
+        wanted = sorted_rows(steady.push(push))
+        assert sorted_rows(engine.push(push)) == wanted
+        if step % 6 == 5:
+            engine = restored(engine, rng, small, as_bytes=False)
+            before = engine.stats().rows_out
+            fill(executor_of(engine), rng, everything=step % 12 == 5)
+            assert engine.stats().rows_out == before == steady.stats().rows_out
+            audit(engine, small, count)
+            if step % 12 == 5:
+                assert all(node.state.hole is None for node in executor_of(engine).joins() if node.state is not None)
+    assert count.stored > 20
+
+
+def fill(executor: TreeExecutor, rng: random.Random, everything: bool) -> None:
+    for node in executor.joins():
+        while node.state is not None and node.state.hole is not None:
+            executor.filler.fill_some(node, 1 << 20 if everything else rng.randrange(1, 4))
+            if not everything and rng.random() < 0.5:
+                break

@@ -1,0 +1,1 @@
+"""Every kernel against a naive twin."""

@@ -1,0 +1,231 @@
+"""The hash multimap over a ring: equal keys, nothing of what the ring forgot, and going on when a block is full."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from midstream.kernels import chains
+from midstream.kernels.types import COUNT, NO_ID, ROW, VISITED, Chains, Combos, Ring
+
+from .twins import INT64S, Entries, Ints, drained, draw_combos, ints, layout_of, naive_join, naive_mix, new_cursor
+
+
+def new_chains(capacity: int, buckets: int) -> Chains:
+    return Chains(np.full(buckets, NO_ID, np.int64), np.zeros((capacity, 4), np.int64))
+
+
+def inserted(entries: Entries, made: Chains, pieces: int = 1) -> Chains:
+    """All entries, inserted in that many calls."""
+    bounds = np.linspace(entries.head, entries.tail, pieces + 1).astype(int)
+    for first, last in itertools.pairwise(bounds.tolist()):
+        ids = range(first, last)
+        columns = [ints(*(of[one] for one in ids)) for of in (entries.keys, entries.starts, entries.ends)]
+        chains.insert(made, first, *columns)
+    return made
+
+
+def keys_of(rng: np.random.Generator, size: int, keys: int) -> Ints:
+    return rng.integers(0, keys + 2, size)
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 64])
+@pytest.mark.parametrize("width", [0, 1, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_probe_is_the_naive_join(seed: int, width: int, buckets: int) -> None:
+    rng = np.random.default_rng([seed, width, buckets])
+    entries = Entries.draw(rng, int(rng.integers(1, 200)), int(rng.integers(0, 65)), width, keys=5)
+    made = inserted(entries, new_chains(64, buckets), pieces=1 + seed)
+    combos = draw_combos(rng, 40, 2)
+    keys = keys_of(rng, 40, 5)
+    entry_first = bool(seed % 2)
+    layout = layout_of(max(width, 1), 2, entry_first)
+    head = entries.head + int(rng.integers(0, 10)) if entries.tail - entries.head > 10 else entries.head
+    tail = max(entries.tail - int(rng.integers(0, 10)), head)
+    ring = entries.ring(64, head, tail)
+    wanted = naive_join(entries, head, tail, combos, lambda at, one: int(keys[at]) == entries.keys[one], entry_first)
+    for capacity in (1, 2, 7, 10_000):
+        found, calls = drained(
+            lambda out, cursor: chains.probe(made, ring, keys, combos, out, cursor, layout),
+            max(width, 1) + 2,
+            capacity,
+        )
+        assert found == wanted
+        assert calls >= len(wanted) / capacity
+
+
+def test_a_block_that_is_full_after_every_match_loses_and_repeats_nothing() -> None:
+    rng = np.random.default_rng(1)
+    entries = Entries.draw(rng, 1, 60, 2, keys=1)
+    made = inserted(entries, new_chains(64, 1))
+    combos, keys = draw_combos(rng, 50, 1), np.zeros(50, np.int64)
+    wanted = naive_join(entries, 1, 61, combos, lambda at, one: True, True)
+    assert len(wanted) > 500
+
+    def step(out: object, cursor: Ints) -> bool:
+        return bool(chains.probe(made, entries.ring(64), keys, combos, out, cursor, layout_of(2, 1, True)))
+
+    found, calls = drained(step, 3, 1)
+    assert found == wanted and calls >= len(wanted)
+    assert drained(step, 3, 4, kept=3) == (found, calls)
+
+
+def test_what_stands_in_the_block_stays() -> None:
+    entries = Entries({1: 3}, {1: 0}, {1: 9}, None, 1, 2)
+    made = inserted(entries, new_chains(64, 2))
+    combos = draw_combos(np.random.default_rng(2), 1, 1)
+    combos.starts[0], combos.ends[0] = 4, 5
+    cursor = new_cursor()
+    cursor[COUNT] = 2
+    out = draw_combos(np.random.default_rng(3), 4, 2)
+    before = out.rows[[0, 1, 3]].copy()
+    assert chains.probe(made, entries.ring(64), ints(3), combos, out, cursor, layout_of(1, 1, True))
+    assert cursor[COUNT] == 3 and cursor[ROW] == 1 and cursor[VISITED] == 1
+    assert out.rows[2].tolist() == [1, int(combos.rows[0, 0])] and (out.starts[2], out.ends[2]) == (4, 5)
+    assert (out.rows[[0, 1, 3]] == before).all()
+
+
+def test_intervals_touch_at_their_ends_and_keys_may_be_any_int64() -> None:
+    size = len(INT64S)
+    ids = range(1, size + 1)
+    entries = Entries(
+        dict(zip(ids, INT64S, strict=True)), dict.fromkeys(ids, 10), dict.fromkeys(ids, 20), None, 1, size + 1
+    )
+    made = inserted(entries, new_chains(64, 4))
+    for start, end, hits in [(0, 9, False), (0, 10, True), (20, 30, True), (21, 30, False), (12, 13, True)]:
+        combos = draw_combos(np.random.default_rng(0), size, 1)
+        combos.starts[:], combos.ends[:] = start, end
+        found, _ = drained(
+            lambda out, cursor, combos=combos: chains.probe(
+                made, entries.ring(64), ints(*INT64S), combos, out, cursor, layout_of(1, 1, True)
+            ),
+            2,
+            3,
+        )
+        assert [row[0] for row, _, _ in found] == (list(ids) if hits else [])
+
+
+def test_a_ring_that_wraps_many_times_finds_only_what_it_holds() -> None:
+    """Slots and buckets are reused; chains run into ids that have been overwritten long ago."""
+    rng = np.random.default_rng(5)
+    made = new_chains(16, 8)
+    all_entries = Entries.draw(rng, 1, 400, 0, keys=4)
+    head = tail = 1
+    while tail < 401:
+        size = min(int(rng.integers(1, 9)), 401 - tail)
+        head = max(head, tail + size - 16)
+        part = Entries(all_entries.keys, all_entries.starts, all_entries.ends, None, tail, tail + size)
+        inserted(part, made)
+        tail += size
+        head = min(head + int(rng.integers(0, 4)), tail)
+        held = Entries(all_entries.keys, all_entries.starts, all_entries.ends, None, head, tail)
+        combos, keys = draw_combos(rng, 12, 1), keys_of(rng, 12, 4)
+        wanted = naive_join(
+            held, head, tail, combos, lambda at, one, keys=keys: keys[at] == all_entries.keys[one], True
+        )
+        ring = held.ring(16)
+
+        def step(out: object, cursor: Ints, ring: Ring = ring, keys: Ints = keys, combos: object = combos) -> bool:
+            return bool(chains.probe(made, ring, keys, combos, out, cursor, layout_of(1, 1, True)))
+
+        assert drained(step, 2, 5)[0] == wanted
+        found = np.empty(1000, np.int64)
+        cursor = new_cursor()
+        assert chains.find(made, head, ints(0, 1, 2, 3), found, cursor)
+        assert sorted(found[: cursor[COUNT]].tolist()) == list(range(head, tail))
+
+
+@pytest.mark.parametrize("room", [1, 3, 500])
+@pytest.mark.parametrize("seed", range(4))
+def test_find_names_every_id_of_every_key(seed: int, room: int) -> None:
+    rng = np.random.default_rng([seed, room])
+    entries = Entries.draw(rng, 90, 50, 0, keys=6)
+    made = inserted(entries, new_chains(64, 4))
+    keys = keys_of(rng, 9, 6)
+    head = 90 + 5 * seed
+    wanted = Counter(one for key in keys.tolist() for one in range(head, 140) if entries.keys[one] == key)
+    found: Counter[int] = Counter()
+    out, cursor, done = np.empty(room, np.int64), new_cursor(), False
+    while not done:
+        done = chains.find(made, head, keys, out, cursor)
+        assert done or cursor[COUNT] == room
+        found.update(out[: cursor[COUNT]].tolist())
+        cursor[COUNT] = 0
+    assert found == wanted
+
+
+@pytest.mark.parametrize("buckets", [1, 4, 256])
+def test_relink_gives_what_inserting_gives(buckets: int) -> None:
+    rng = np.random.default_rng(buckets)
+    entries = Entries.draw(rng, 100, 60, 0, keys=7)
+    inserted_anew = inserted(entries, new_chains(64, buckets))
+    relinked = Chains(np.full(buckets, 12345, np.int64), inserted_anew.slots.copy())
+    relinked.slots[:, 3] = 12345
+    chains.relink(relinked, 120, 160)
+    chains.relink(inserted_anew, 120, 160)
+    for key in range(7):
+        out, cursor = np.empty(64, np.int64), new_cursor()
+        assert chains.find(relinked, 120, ints(key), out, cursor)
+        wanted = [one for one in range(159, 119, -1) if entries.keys[one] == key]
+        assert out[: cursor[COUNT]].tolist() == wanted
+    assert (relinked.buckets == inserted_anew.buckets).all()
+    chains.relink(relinked, 160, 160)
+    assert (relinked.buckets == NO_ID).all()
+
+
+def test_keys_of_one_bucket_are_told_apart() -> None:
+    """Keys that share a bucket of a larger table, not only of one with a single bucket."""
+    colliding = [key for key in range(2000) if naive_mix(key) & 63 == 17][:10]
+    assert len(colliding) == 10
+    ids = range(1, 11)
+    entries = Entries(dict(zip(ids, colliding, strict=True)), dict.fromkeys(ids, 0), dict.fromkeys(ids, 1), None, 1, 11)
+    made = inserted(entries, new_chains(16, 64))
+    assert np.count_nonzero(made.buckets != NO_ID) == 1
+    for one, key in enumerate(colliding, 1):
+        out, cursor = np.empty(4, np.int64), new_cursor()
+        assert chains.find(made, 1, ints(key), out, cursor)
+        assert out[: cursor[COUNT]].tolist() == [one]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_claim_takes_missing_rows_once(seed: int) -> None:
+    """Of many rows of few keys, so that there are more than there are keys: those in the box, and they are taken."""
+    rng = np.random.default_rng(seed)
+    entries = Entries.draw(rng, 100, 60, 0, keys=3)
+    made = inserted(entries, new_chains(64, 8))
+    base, mark, head = 95 + 5 * seed, 150, 104
+    filled = rng.choice(np.array([0, 0, 1, 2], np.uint8), mark - base)
+    keys = ints(1, 1, 2, 7)
+    wanted = [one for one in range(max(head, base), mark) if entries.keys[one] in (1, 2) and filled[one - base] == 0]
+    before = filled.copy()
+    claimed = chains.claim(made, head, keys, mark, filled, base)
+    assert sorted(claimed.tolist()) == wanted and len(wanted) > len(keys)
+    assert [one + base for one in np.flatnonzero(filled != before).tolist()] == wanted
+    assert (filled[np.array(wanted) - base] == 2).all()
+    assert len(chains.claim(made, head, keys, mark, filled, base)) == 0
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_store_writes_the_ring_and_inserts(width: int) -> None:
+    """Entries of several calls, round the ring's end."""
+    rng = np.random.default_rng(width)
+    entries = Entries.draw(rng, 50, 60, width, keys=5)
+    assert entries.members is not None
+    wanted, made = entries.ring(64), new_chains(64, 16)
+    ring = entries.ring(64)
+    for array in ring[:3]:
+        array[:] = -7
+    ring_keys = np.full(64, -7, np.int64)
+    for first, last in ((50, 61), (61, 61), (61, 110)):
+        ids = range(first, last)
+        rows = np.array([entries.members[one] for one in ids], np.int64).reshape(-1, width)
+        starts, ends, keys = (ints(*(of[one] for one in ids)) for of in (entries.starts, entries.ends, entries.keys))
+        chains.store(made, ring._replace(tail=first), ring_keys, keys, Combos(rows, starts, ends))
+    for array, other in zip(ring[:3], wanted[:3], strict=True):
+        assert (array == other).all()
+    assert all(ring_keys[one % 64] == key for one, key in entries.keys.items())
+    twin = inserted(entries, new_chains(64, 16))
+    assert (made.buckets == twin.buckets).all() and (made.slots == twin.slots).all()

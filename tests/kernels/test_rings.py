@@ -1,0 +1,191 @@
+"""Rings: gathering, finding the living, collecting the dead, numbering, and the marks of a hole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from midstream.kernels import rings
+from midstream.kernels.types import LARGEST, Combos, Ring
+
+from .twins import Ints, ints
+
+Entry = tuple[int, int, int, tuple[int, ...]]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64, np.int64])
+def test_gather(dtype: type) -> None:
+    rng = np.random.default_rng(1)
+    values = rng.integers(0, 255, 64).astype(dtype)
+    rows = rng.integers(0, 100_000, (50, 3))
+    out = np.empty(50, dtype)
+    rings.gather(values, rows, 1, out)
+    assert out.tolist() == [values[one % 64] for one in rows[:, 1].tolist()]
+
+
+def test_gather_pairs() -> None:
+    rng = np.random.default_rng(2)
+    values, rows = rng.integers(-9, 9, (16, 2)), rng.integers(0, 1000, (40, 2))
+    out = np.empty((40, 2), np.int64)
+    rings.gather_pairs(values, rows, 1, out)
+    assert out.tolist() == [values[one % 16].tolist() for one in rows[:, 1].tolist()]
+
+
+def test_gather_byte_strings() -> None:
+    rng = np.random.default_rng(3)
+    strings = [bytes(rng.integers(0, 256, size, np.uint8)) for size in (0, 3, 1, 0, 17, 5, 0, 8)]
+    heap = np.frombuffer(b"".join(strings).ljust(64, b"\0"), np.uint8).copy()
+    lengths = ints(*map(len, strings))
+    offsets = 640 + np.cumsum(lengths) - lengths
+    rows = rng.integers(0, 999, (30, 2))
+    out_offsets = np.empty(31, np.int64)
+    total = rings.gather_offsets(lengths, rows, 0, out_offsets)
+    out = np.full(total + 1, 7, np.uint8)
+    rings.gather_bytes(offsets, heap, rows, 0, out_offsets, out)
+    wanted = [strings[one % 8] for one in rows[:, 0].tolist()]
+    assert out_offsets.tolist() == np.cumsum([0, *map(len, wanted)]).tolist()
+    assert out[:total].tobytes() == b"".join(wanted) and out[total] == 7
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_living(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    head = int(rng.integers(0, 500))
+    tail = head + int(rng.integers(0, 65))
+    ends = rng.integers(0, 10, 64)
+    for watermark in (-1, 0, 1, 4, 9, 10):
+        living = [one for one in range(head, tail) if ends[one % 64] >= watermark]
+        assert rings.alive(ends, head, tail, watermark).tolist() == living
+        assert rings.first_alive(ends, head, tail, watermark) == (living[0] if living else tail)
+
+
+def draw_ring(rng: np.random.Generator, capacity: int, size: int) -> tuple[Ring, Ints]:
+    head = int(rng.integers(0, 300))
+    ring = Ring(
+        rng.integers(0, 10, capacity),
+        rng.integers(0, 10, capacity),
+        rng.integers(0, 10, (capacity, 2)),
+        head,
+        head + size,
+    )
+    return ring, rng.integers(0, 99, capacity)
+
+
+def entry(ring: Ring, keys: Ints, one: int) -> Entry:
+    slot = one % len(keys)
+    return int(keys[slot]), int(ring.starts[slot]), int(ring.ends[slot]), tuple(ring.members[slot].tolist())
+
+
+def is_dead(one: Entry, watermark: int, floors: Ints) -> bool:
+    return one[2] < watermark or any(member < floor for member, floor in zip(one[3], floors, strict=True))
+
+
+@pytest.mark.parametrize("budget", [0, 1, 5, 1000])
+@pytest.mark.parametrize("size", [0, 1, 30, 63, 64])
+@pytest.mark.parametrize("seed", range(3))
+def test_collect_forgets_the_dead_and_moves_the_living(seed: int, size: int, budget: int) -> None:
+    rng = np.random.default_rng([seed, size, budget])
+    ring, keys = draw_ring(rng, 64, size)
+    watermark, floors = int(rng.integers(0, 8)), rng.integers(0, 4, 2)
+    before = [entry(ring, keys, one) for one in range(ring.head, ring.tail)]
+    gone, moved = 0, []
+    for one in before:
+        if not is_dead(one, watermark, floors):
+            if len(moved) == budget:
+                break
+            moved.append(one)
+        gone += 1
+    head, tail = rings.collect(ring, keys, watermark, floors, budget)
+    assert (head, tail) == (ring.head + gone, ring.tail + len(moved))
+    assert [entry(ring, keys, one) for one in range(head, tail)] == before[gone:] + moved
+
+
+@pytest.mark.parametrize("size", [1, 5, 32, 64])
+def test_samples_are_spread_over_the_ring(size: int) -> None:
+    rng = np.random.default_rng(size)
+    ring, keys = draw_ring(rng, 64, size)
+    floors = ints(2, 3)
+    for offset in (0, 1, size, 12345):
+        places = [ring.head + (i * size + offset % size) // 32 for i in range(32)]
+        assert ring.head <= places[0] and places[-1] < ring.tail
+        wanted = sum(is_dead(entry(ring, keys, one), 5, floors) for one in places)
+        assert rings.dead_of_sample(ring, 5, floors, 32, offset) == wanted
+    assert rings.dead_of_sample(ring, 11, floors, 32, 0) == 32
+    assert rings.dead_of_sample(ring, 0, ints(0, 0), 32, 0) == 0
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_leave_when_their_nth_successor_comes(seed: int, size: int) -> None:
+    """Rows come in pushes, some of them filtered out: those still count."""
+    rng = np.random.default_rng([seed, size])
+    ordinals, ends = np.empty(64, np.int64), np.full(64, LARGEST)
+    stream: list[int] = []
+    kept: list[int] = []
+    entry_at, head, arrival = 100, 100, 0
+    while len(kept) < 200:
+        count = int(rng.integers(0, 6))
+        gaps = rng.integers(1, 4, count)
+        arrivals = arrival + np.cumsum(gaps)
+        arrival = int(arrivals[-1]) if count else arrival
+        keeps = rng.random(count) < 0.7
+        first = len(stream)
+        for at in range(count):
+            if keeps[at]:
+                slot = (100 + len(kept)) % 64
+                ordinals[slot], ends[slot] = first + at, LARGEST
+                kept.append(first + at)
+        stream += arrivals.tolist()
+        tail = 100 + len(kept)
+        entry_at = rings.close_rows(ordinals, ends, (entry_at, tail), size, first, arrivals)
+        closed = [one for one in kept if one + size < len(stream)]
+        assert entry_at == 100 + len(closed)
+        for one in range(head, tail):
+            ordinal = kept[one - 100]
+            wanted = stream[ordinal + size] - 1 if ordinal + size < len(stream) else LARGEST
+            assert ends[one % 64] == wanted
+        head = entry_at
+
+
+def test_claim_takes_each_row_of_the_box_once() -> None:
+    filled = np.array([0, 1, 0, 2, 0, 0], np.uint8)
+    found = ints(3, 10, 11, 12, 12, 13, 15, 10, 16, 99)
+    claimed = rings.claim(found, 16, filled, 10)
+    assert claimed.tolist() == [10, 12, 15]
+    assert filled.tolist() == [2, 1, 2, 2, 0, 2]
+    rings.settle(claimed, filled, 10)
+    assert filled.tolist() == [1, 1, 1, 2, 0, 1]
+    assert rings.claim(ints(10, 12, 15), 16, filled, 10).tolist() == []
+    assert [rings.unfilled(filled, begin, end) for begin, end in [(0, 6), (4, 5), (5, 6), (3, 3)]] == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_box(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, ends = rng.integers(0, 30, (200, 3)), rng.integers(0, 9, 200)
+    filled = rng.choice(np.array([0, 1, 2, 2, 2, 2], np.uint8), 15)
+    marks, floor = ints(28, 23, 26), seed
+    combos = Combos(rows, np.zeros(200, np.int64), ends)
+    passed = rng.random(200) < 0.5
+    all_pass = rings.in_box(combos, marks, 1, (filled, 8), floor, passed)
+    wanted = [
+        bool(end >= floor and (row < marks).all() and 8 <= row[1] < 23 and filled[row[1] - 8] == 2)
+        for row, end in zip(rows, ends.tolist(), strict=True)
+    ]
+    assert passed.tolist() == wanted and not all_pass
+    chosen = np.flatnonzero(passed)
+    assert len(chosen) > 10
+    inside = Combos(rows[chosen], combos.starts[chosen], ends[chosen])
+    assert rings.in_box(inside, marks, 1, (filled, 8), floor, np.empty(len(chosen), np.bool_))
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 100])
+def test_missing_rows_from_the_top(limit: int) -> None:
+    """Asked again and again, every missing place comes once, the highest first."""
+    filled = np.random.default_rng(1).integers(0, 3, 60).astype(np.uint8)
+    top, found, bottom = 50, [], 7
+    for _ in range(60):
+        places, top = rings.missing_from_top(filled, top, bottom, limit)
+        assert len(places) <= limit
+        found += places.tolist()
+    assert found == [one for one in range(49, 6, -1) if filled[one] == 0 and limit]

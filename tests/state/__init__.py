@@ -1,0 +1,1 @@
+"""Columns, indexes, base windows, join states and holes against plain models."""
