@@ -13,8 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from midstream.engine.binding import value_type
-from midstream.engine.evaluate import compile_expression
 from midstream.engine.event_time import ends_of
+from midstream.engine.expressions import compile_expression
 from midstream.engine.keys import codes_of, is_hashed
 from midstream.kernels.types import LARGEST, SMALLEST
 from midstream.query.model import Column, Query, WindowKind, columns_of

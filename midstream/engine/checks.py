@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from midstream.engine.arrivals import InputReader, tracks_arrivals
 from midstream.engine.combos import Block
-from midstream.engine.evaluate import compile_expression
+from midstream.engine.expressions import compile_expression
 from midstream.engine.keys import is_hashed
 from midstream.kernels import checks as kernels
 from midstream.kernels.types import SMALLEST, Combos

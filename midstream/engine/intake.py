@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from midstream.state.arrow import single
 
 TableLike: TypeAlias = pa.Table | pa.RecordBatch
 WatermarkLike: TypeAlias = int | datetime.datetime
+Given = TypeVar("Given")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
@@ -70,7 +71,7 @@ class Receiver:
         maxima: dict[str, int] = {}
         refused: dict[str, dict[str, int]] = {}
         rows: dict[str, pa.Table] = {}
-        tables = {self._stream(name): table for name, table in self._entries(data)}
+        tables = self._by_stream(self._entries(data))
         for stream in self._query.streams:
             if stream not in tables:
                 continue
@@ -94,6 +95,16 @@ class Receiver:
             raise InputError(f"push: got {type(data).__name__}; give a mapping of stream names to tables")
         return list(data.items())
 
+    def _by_stream(self, entries: list[tuple[str, Given]]) -> dict[str, Given]:
+        """What was given, under the names that the query has for its streams; each may be given once."""
+        named: dict[str, Given] = {}
+        for name, value in entries:
+            stream = self._stream(name)
+            if stream in named:
+                raise InputError(f"push: stream {stream!r} is given twice, under different spellings; give it once")
+            named[stream] = value
+        return named
+
     def _stream(self, name: str) -> str:
         stream = self._names.get(str(name).lower())
         if stream is not None:
@@ -112,7 +123,7 @@ class Receiver:
         if watermark is None:
             return None
         if isinstance(watermark, Mapping):
-            return {self._stream(name): microseconds(value) for name, value in watermark.items()}
+            return {stream: microseconds(value) for stream, value in self._by_stream(list(watermark.items())).items()}
         return microseconds(watermark)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from midstream.engine.evaluate import Evaluator, compile_expression
+from midstream.engine.expressions import Evaluator, compile_expression
 from midstream.kernels.types import Combos
 from midstream.query.model import Column, Query, WindowKind, columns_of
 from midstream.state.indexes import Ints

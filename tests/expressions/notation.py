@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from midstream.engine.evaluate import compile_expression
+from midstream.engine.expressions import compile_expression
 from midstream.query.functions import FUNCTIONS, call, cast
 from midstream.query.functions import TABLE as _TABLE
 from midstream.query.model import Call, Cast, Column, Expr, Literal

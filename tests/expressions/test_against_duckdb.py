@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from midstream.engine.evaluate import compile_expression
+from midstream.engine.expressions import compile_expression
 from midstream.query.functions import call, cast
 from midstream.query.model import Column, Expr, Literal
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midstream.engine.evaluate import compile_expression
+from midstream.engine.expressions import compile_expression
 from midstream.query.functions import call, cast
 from midstream.query.model import Column, Expr, Literal
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from midstream.engine.evaluate import compile_expression, evaluate_mask
+from midstream.engine.expressions import compile_expression, evaluate_mask
 from midstream.query.functions import call, cast, comparison_type
 from midstream.query.model import Column, Expr, Literal
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from midstream.engine.evaluate import compile_expression
+from midstream.engine.expressions import compile_expression
 from midstream.query.functions import FUNCTIONS
 from midstream.query.model import Call, Cast, Expr
 from tests.expressions.notation import as_columns, parse, same, value_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from midstream.engine.evaluate import _KERNELS
+from midstream.engine.expressions.program import _KERNELS
 from midstream.query.functions import FUNCTIONS, TABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "functions.md"

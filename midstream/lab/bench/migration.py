@@ -218,7 +218,8 @@ def _stage(console: Console, joins: int, window: int = 10_000) -> bool:
             share = mine / seconds[name]
             holds.append((f"{case}: {share:.2f} of {name}'s stage, below 1", share < 1))
     console.print(table)
-    return all([_verdict(console, text, is_so) for text, is_so in holds])
+    verdicts = [_verdict(console, text, is_so) for text, is_so in holds]
+    return all(verdicts)
 
 
 def _in_columns(seconds: dict[str, float]) -> list[float]:

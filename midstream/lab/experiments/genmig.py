@@ -95,7 +95,7 @@ class _Found:
 
 
 def _run(settings: Settings, progress: Progress) -> _Found:
-    window = float(settings.size(10, 10, least=2))
+    window = float(settings.size(7, 10, least=2))
     trial = Trial(uniform_streams(window, settings.seed), _STEP, 2 * window)
     progress.total(len(CONTENDERS) + 2)
     runs = {}

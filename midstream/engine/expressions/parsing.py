@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from midstream.engine.evaluate_decimals import checked, quotient, shift, times
-from midstream.engine.evaluate_times import DAY, SECOND
-from midstream.engine.evaluate_vectors import Vector, read_booleans, reader
+from midstream.engine.expressions.decimals import checked, quotient, shift, times
+from midstream.engine.expressions.times import DAY, SECOND
+from midstream.engine.expressions.vectors import Vector, read_booleans, reader
 
 _BLANKS = "".join(map(chr, range(33))) + "\x7f"
 _INTEGER = r"^[+-]?[0-9]+$"

@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from midstream.engine import evaluate_casts_numbers as numbers
-from midstream.engine import evaluate_casts_times as times
-from midstream.engine import evaluate_formatting as formatting
-from midstream.engine import evaluate_parsing as parsing
-from midstream.engine.evaluate_vectors import Kernel, both, computed_in, physical, validity, writer
+from midstream.engine.expressions import casts_numbers as numbers
+from midstream.engine.expressions import casts_times as times
+from midstream.engine.expressions import formatting, parsing
+from midstream.engine.expressions.vectors import Kernel, both, computed_in, physical, validity, writer
 from midstream.query.typing_types import family
 
 _TEXT = pa.string()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from midstream.engine.evaluate_vectors import Kernel, Vector
+from midstream.engine.expressions.vectors import Kernel, Vector
 from midstream.query.model import Call, Literal
 
 SECOND = 1_000_000

@@ -7,7 +7,7 @@ writes a straight program in which equal subexpressions and columns appear once.
     a.price * b.count > 100          r0 = column (0, price)    r1 = column (1, count)    r2 = 100
                                      r3 = convert(r1)   r4 = multiply(r0, r3)   r5 = greater(r4, r2)
 
-What a register holds is told in `evaluate_vectors`; what the functions mean, in `docs/reference/functions.md`. A value
+What a register holds is told in `vectors`; what the functions mean, in `docs/reference/functions.md`. A value
 on which an expression fails gives null, so a batch never fails because of its values.
 """
 
@@ -19,13 +19,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from midstream.engine import evaluate_decimals as decimals
-from midstream.engine import evaluate_numbers as numbers
-from midstream.engine import evaluate_predicates as predicates
-from midstream.engine import evaluate_strings as strings
-from midstream.engine import evaluate_times as times
-from midstream.engine.evaluate_casts import conversion
-from midstream.engine.evaluate_vectors import Kernel, Value, computed_in, constant, reader, writer
+from midstream.engine.expressions import decimals, numbers, predicates, strings, times
+from midstream.engine.expressions.casts import conversion
+from midstream.engine.expressions.vectors import Kernel, Value, computed_in, constant, reader, writer
 from midstream.query.model import Call, Cast, Column, Expr, Literal, columns_of
 from midstream.query.typing_types import family
 

@@ -15,7 +15,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from midstream.engine.evaluate_vectors import Kernel, Value
+from midstream.engine.expressions.vectors import Kernel, Value
 from midstream.query.model import Call, Expr, Literal
 
 _DIGITS = 76

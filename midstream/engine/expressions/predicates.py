@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from midstream.engine.evaluate_vectors import (
+from midstream.engine.expressions.vectors import (
     Kernel,
     Value,
     Vector,
@@ -246,22 +246,31 @@ def coalesce(call: Call) -> Kernel:
 
 
 def greatest(call: Call) -> Kernel:
-    return _extreme(call, np.maximum, pc.max_element_wise)
+    def is_better(x: Any, values: Any) -> Any:
+        return (x > values) | (np.isnan(x) & ~np.isnan(values)) if _is_float(call) else x > values
+
+    return _extreme(call, is_better, pc.max_element_wise)
 
 
 def least(call: Call) -> Kernel:
-    return _extreme(call, np.fmin if _is_float(call) else np.minimum, pc.min_element_wise)
+    def is_better(x: Any, values: Any) -> Any:
+        return (x < values) | (np.isnan(values) & ~np.isnan(x)) if _is_float(call) else x < values
+
+    return _extreme(call, is_better, pc.min_element_wise)
 
 
-def _extreme(call: Call, pick: Any, pick_arrow: Any) -> Kernel:
-    """The largest or smallest of the values that are not null. NaN is the largest: `maximum` keeps it, `fmin` not."""
+def _extreme(call: Call, is_better: Any, pick_arrow: Any) -> Kernel:
+    """The largest or smallest of the values that are not null, NaN being the largest.
+
+    Of values that compare equal the first stays: 0.0 and -0.0 are told apart when they are printed.
+    """
     if physical(call.type) is None:
         return lambda *args: pick_arrow(*args)
 
     def choose(*args: Vector) -> Vector:
         values, valid = args[0]
         for x, p in args[1:]:
-            chosen = pick(values, x)
+            chosen = np.where(is_better(x, values), x, values)
             if valid is not None or p is not None:
                 v, p = (np.True_ if valid is None else valid), (np.True_ if p is None else p)
                 chosen = np.where(v & p, chosen, np.where(v, values, x))

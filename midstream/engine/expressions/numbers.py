@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from midstream.engine.evaluate_vectors import Kernel, Vector, both, computed_in, physical
+from midstream.engine.expressions.vectors import Kernel, Vector, both, computed_in, physical
 from midstream.query.model import Call, Literal
 
 _EXACT = 2.0**63

@@ -1,4 +1,4 @@
-"""Conversion of dates, timestamps, durations and times, between units and to numbers. See `evaluate_casts`."""
+"""Conversion of dates, timestamps, durations and times, between units and to numbers. See `casts`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from midstream.engine.evaluate_casts_numbers import float_to_integer, integer_to_integer, whole
-from midstream.engine.evaluate_decimals import checked, cut_digits, shift, unscaled
-from midstream.engine.evaluate_numbers import without
-from midstream.engine.evaluate_vectors import Kernel, Vector, computed_in, ticks_per_second, writer
+from midstream.engine.expressions.casts_numbers import float_to_integer, integer_to_integer, whole
+from midstream.engine.expressions.decimals import checked, cut_digits, shift, unscaled
+from midstream.engine.expressions.numbers import without
+from midstream.engine.expressions.vectors import Kernel, Vector, computed_in, ticks_per_second, writer
 
 _MICROS = 1_000_000
 _DAY = 86_400

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from midstream.engine.evaluate_decimals import unscaled
+from midstream.engine.expressions.decimals import unscaled
 
 
 def from_plain(array: pa.Array) -> pa.Array:

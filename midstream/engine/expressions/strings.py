@@ -6,6 +6,7 @@ whole column at once: the offsets of all characters, of all candidates.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from midstream.engine.evaluate_vectors import Kernel, Value, Vector, apply_validity, both, read_booleans, reader
-from midstream.engine.evaluate_vectors import validity as validity_of
+from midstream.engine.expressions.vectors import Kernel, Value, Vector, apply_validity, both, read_booleans, reader
+from midstream.engine.expressions.vectors import validity as validity_of
 from midstream.query.model import Call, Expr, Literal
 
 _TO_THE_END = np.int64(1 << 40)
@@ -61,7 +62,23 @@ def like(call: Call) -> Kernel:
     if pattern is None:
         return lambda a: (np.zeros(len(a), np.bool_), np.False_)
     ignore_case = call.function == "ilike"
+    if "\\" in pattern:
+        # Arrow takes a shortcut for patterns such as '%end' that does not see escapes inside.
+        regex = _like_as_regex(pattern)
+        return lambda a: read_booleans(pc.match_substring_regex(a, regex, ignore_case=ignore_case))
     return lambda a: read_booleans(pc.match_like(a, pattern, ignore_case=ignore_case))
+
+
+def _like_as_regex(pattern: str) -> str:
+    """A LIKE pattern as a regular expression for the whole text."""
+    parts: list[str] = []
+    characters = iter(pattern)
+    for one in characters:
+        if one == "\\":
+            parts.append(re.escape(next(characters, one)))
+        else:
+            parts.append({"%": ".*", "_": "."}.get(one) or re.escape(one))
+    return "(?s)\\A" + "".join(parts) + "\\z"
 
 
 def replace(call: Call) -> Kernel:

@@ -1,4 +1,4 @@
-"""Conversion between numbers: integers, floats, decimals and booleans. See `evaluate_casts`."""
+"""Conversion between numbers: integers, floats, decimals and booleans. See `casts`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from midstream.engine import evaluate_formatting as formatting
-from midstream.engine import evaluate_parsing as parsing
-from midstream.engine.evaluate_decimals import cut_digits, rescaled, shift, unscaled
-from midstream.engine.evaluate_numbers import without
-from midstream.engine.evaluate_vectors import Kernel, Vector, computed_in, read_booleans, reader, validity, writer
+from midstream.engine.expressions import formatting, parsing
+from midstream.engine.expressions.decimals import cut_digits, rescaled, shift, unscaled
+from midstream.engine.expressions.numbers import without
+from midstream.engine.expressions.vectors import Kernel, Vector, computed_in, read_booleans, reader, validity, writer
 
 
 def integer_to_integer(source: pa.DataType, target: pa.DataType) -> Kernel:
