@@ -17,6 +17,7 @@ from sqlglot import exp
 from midstream.errors import QueryError
 from midstream.query.durations import duration, microseconds
 from midstream.query.model import Literal
+from midstream.query.moments import moment
 
 TIMESTAMP = pa.timestamp("us")
 INTERVAL = pa.duration("us")
@@ -87,15 +88,11 @@ def timestamp(text: str) -> Literal:
     >>> timestamp("2026-01-31 12:00:00+01:00").value
     datetime.datetime(2026, 1, 31, 11, 0)
     """
-    clean = text.strip()
-    clean = clean[:-1] + "+00:00" if clean.endswith(("Z", "z")) else clean
     try:
-        moment = datetime.datetime.fromisoformat(clean)
-        if moment.tzinfo is not None:
-            moment = moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+        found = moment(text)
     except (ValueError, OverflowError):
         raise QueryError(f"'{text}' is not a timestamp; write TIMESTAMP 'YYYY-MM-DD HH:MM:SS'") from None
-    return Literal(moment, TIMESTAMP)
+    return Literal(found, TIMESTAMP)
 
 
 def _decimal(text: str, value: Decimal) -> Literal:

@@ -12,13 +12,13 @@ Where two spellings mean the same (IF, NULLIF, COALESCE of one value) a rule giv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from midstream.query.model import Call, Cast, Expr, Literal, columns_of
+from midstream.query.moments import moment
 from midstream.query.typing_types import (
     DURATION,
     MAX_PRECISION,
@@ -232,14 +232,12 @@ def _moment_literal(expr: Expr, type: pa.DataType) -> Expr:
     if not isinstance(expr, Literal) or not isinstance(expr.value, str):
         return expr
     try:
-        moment = datetime.fromisoformat(expr.value.strip().replace("Z", "+00:00"))
-    except ValueError:
+        found = moment(expr.value)
+    except (ValueError, OverflowError):
         raise FunctionError(
             f"{expr.value!r} is compared with a {type} and is no date or time; write it as 'YYYY-MM-DD HH:MM:SS'"
         ) from None
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(timezone.utc).replace(tzinfo=None)
-    return Literal(moment.date(), pa.date32()) if family(type) == "date" else Literal(moment, TIMESTAMP)
+    return Literal(found.date(), pa.date32()) if family(type) == "date" else Literal(found, TIMESTAMP)
 
 
 def _temporal(name: str, a: Expr, b: Expr) -> Expr:

@@ -270,7 +270,7 @@ def _extreme(call: Call, is_better: Any, pick_arrow: Any) -> Kernel:
     def choose(*args: Vector) -> Vector:
         values, valid = args[0]
         for x, p in args[1:]:
-            chosen = np.where(is_better(x, values), x, values)
+            chosen: Any = np.where(is_better(x, values), x, values)
             if valid is not None or p is not None:
                 v, p = (np.True_ if valid is None else valid), (np.True_ if p is None else p)
                 chosen = np.where(v & p, chosen, np.where(v, values, x))
