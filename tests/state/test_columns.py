@@ -156,6 +156,16 @@ def test_a_heap_stays_in_proportion_to_what_it_holds(first: int) -> None:
         assert len(column.parts[2]) <= 4 * 50 * 200
 
 
+def test_a_heap_that_is_nearly_full_does_not_write_over_what_lives() -> None:
+    """Little is forgotten and much comes, so that new bytes reach the end of the heap while its beginning is held."""
+    rng = np.random.default_rng(3)
+    model = Model(BytesColumn(pa.string(), SMALLEST_CAPACITY), 1)
+    for step in range(60):
+        model.append([chr(97 + (step + at) % 26) * 100 for at in range(9)], slack=0)
+        model.check(rng)
+        model.forget(1 if step % 10 else model.tail - model.head - 5)
+
+
 def test_a_heap_grows_while_nothing_is_forgotten_wherever_ids_begin() -> None:
     """A packed window keeps its ids; its columns are new and have never been told to forget."""
     model = Model(BytesColumn(pa.binary(), SMALLEST_CAPACITY), 5_000_000)

@@ -84,7 +84,7 @@ def run(rows: int = 4_000_000, growth_rows: int = 3_000_000, console: Console | 
     one_key = _one_key(rows)
     plans: list[tuple[Scenario, tuple[int, ...]]] = [
         (one_key, (50_000, 2_000, _EVERYTHING)),
-        (_one_key(rows // 4, string_keys=True), (50_000,)),
+        (_one_key(rows, string_keys=True), (50_000,)),
         (_chain(rows // 4), (50_000,)),
         (_star(rows // 4), (50_000,)),
         (_clique(rows // 40), (2_000,)),

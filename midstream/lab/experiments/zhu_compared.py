@@ -19,7 +19,7 @@ from midstream.lab.experiments.zhu_streams import RIGHT_DEEP, SET_2, SET_3, Sett
 #: it is: the pause does not depend on it, and the old plan's work does.
 _FIG11_SPEED = 10
 _FIG12_SPEED = 34
-#: With more rows of B in a window, a pause is measured three times and not seven.
+#: With more rows of B in a window, a pause is measured three times and not fifteen.
 _MANY = 300
 
 
@@ -40,7 +40,7 @@ def _both(setting: Setting, seed: int, where: str) -> _Both:
     ours, combined = tracks(setting, seed, where)
     window = setting.window
     pause = Pause(streams(setting, 1.2 * window, seed), window)
-    moving_state = pause.seconds(RIGHT_DEEP, times=3 if window * setting.rates[1] > _MANY else 7)
+    moving_state = pause.seconds(RIGHT_DEEP, times=3 if window * setting.rates[1] > _MANY else 15)
     pause.check(RIGHT_DEEP, 0.05 * window, where)
     return _Both(
         window,
@@ -66,7 +66,8 @@ def _fig11(settings: Settings, progress: Progress) -> Outcome:
         progress.advance()
     lengths = [one.parallel_track for one in found] + [one.combined / 2 for one in found]
     spread = max(lengths) / min(lengths) - 1
-    growth = found[-1].moving_state / found[0].moving_state
+    slope, shift = np.polyfit([one.rate_b for one in found], [one.moving_state for one in found], 1)
+    growth = (slope * found[-1].rate_b + shift) / (slope * found[0].rate_b + shift)
     is_flat, grows = spread <= 0.2, growth >= 1.5
     holds = is_flat and grows
     reason = "Parallel Track lags behind its input" if not is_flat else "what every transition costs hides the growth"
@@ -93,8 +94,8 @@ def _fig11(settings: Settings, progress: Progress) -> Outcome:
             ),
         ),
         verdict(holds),
-        f"with {times[-1] / times[0]:.0f} times the rate of B, Moving State takes {growth:.1f} times as long, while "
-        f"Parallel Track stays within {spread:.0%}",
+        f"with {times[-1] / times[0]:.0f} times the rate of B, Moving State takes {growth:.1f} times as long, by a "
+        f"straight line through all points, while Parallel Track stays within {spread:.0%}",
         "" if holds else reason,
         checked=True,
     )

@@ -65,7 +65,7 @@ class _Found:
 
     def behind(self, name: str) -> float:
         """By how many seconds the last results came later than under the new plan; 0 if output has become the same."""
-        return self.runs[name].moments[-1].clock - self.runs[_NEW.name].moments[-1].clock
+        return max(0.0, self.runs[name].moments[-1].clock - self.runs[_NEW.name].moments[-1].clock)
 
     def silence(self, name: str) -> float:
         """The longest time without a result that ended within two windows of the request."""

@@ -1,0 +1,76 @@
+"""A push that breaks off for a reason of its own closes the engine; a snapshot from before goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import midstream as ms
+from midstream.engine.tree import TreeExecutor
+
+from .pairs import SCHEMA, TEXT, matches, pair, rows
+
+
+def _broken(error: type[BaseException]) -> Callable[..., object]:
+    def process(*arguments: object, **options: object) -> object:
+        raise error("cut off")
+
+    return process
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt, RuntimeError])
+def test_a_push_that_breaks_off_closes_the_engine(monkeypatch: pytest.MonkeyPatch, error: type[BaseException]) -> None:
+    query = ms.query(TEXT, schemas={"a": SCHEMA, "b": SCHEMA}, event_time="ts")
+    engine = ms.Engine(query)
+    engine.push({"a": rows([1, 2], [5, 6])})
+    snapshot = engine.snapshot()
+    with monkeypatch.context() as patch:
+        patch.setattr(TreeExecutor, "process", _broken(error))
+        with pytest.raises(error, match="cut off"):
+            engine.push({"b": rows([1], [7])})
+    calls: list[Callable[[], object]] = [
+        lambda: engine.push({"b": rows([1], [7])}),
+        lambda: list(engine.push_batches({})),
+        lambda: engine.snapshot(),
+        lambda: engine.finish(),
+    ]
+    for call in calls:
+        with pytest.raises(ms.EngineError, match="restore"):
+            call()
+    restored = ms.Engine.restore(query, snapshot)
+    assert matches(restored.push({"b": rows([1, 2], [7, 7])})) == [(0, 0), (1, 1)]
+
+
+def test_a_refused_push_does_not_close_the_engine() -> None:
+    query = ms.query(TEXT, schemas={"a": SCHEMA, "b": SCHEMA}, event_time="ts")
+    engine = ms.Engine(query)
+    for _ in range(3):
+        with pytest.raises(ms.InputError):
+            engine.push({"nobody": rows([1], [5])})
+    assert matches(engine.push({"a": rows([1], [5]), "b": rows([1], [6])})) == [(0, 0)]
+
+
+def test_pieces_left_behind_close_the_engine() -> None:
+    engine = pair()
+    many = rows([1] * 600, [5] * 600)
+    pieces: Any = engine.push_batches({"a": many, "b": many})
+    first = next(pieces)
+    assert 0 < first.num_rows < 600 * 600
+    with pytest.raises(ms.EngineError, match="push_batches"):
+        engine.push({})
+    pieces.close()
+    with pytest.raises(ms.EngineError, match="restore"):
+        engine.push({})
+
+
+def test_pieces_are_together_what_a_push_returns() -> None:
+    many = rows([1] * 600, [5] * 600)
+    pieces = list(pair().push_batches({"a": many, "b": many}))
+    assert len(pieces) > 1
+    whole = pair().push({"a": many, "b": many})
+    assert sum(one.num_rows for one in pieces) == whole.num_rows == 600 * 600
+    order = [("av", "ascending"), ("bv", "ascending")]
+    assert pa.concat_tables(pieces).sort_by(order).equals(whole.sort_by(order))

@@ -1,0 +1,106 @@
+"""Everything registered runs at a small scale, checks its output, and leaves rows, a plot and a verdict behind."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from midstream.app.cli import app
+from midstream.lab.experiment import Experiment, LabError, Outcome, Progress, Settings, WrongAnswer
+from midstream.lab.experiments import EXPERIMENTS, experiment
+from midstream.lab.runner import run_all
+
+
+def small(out: Path, executor: str = "tree") -> Settings:
+    return Settings(seed=7, out=out, executor=executor, scale=0.02)
+
+
+def run_small(one: Experiment, settings: Settings) -> tuple[bool, str]:
+    screen = io.StringIO()
+    is_right = run_all([one], settings, Console(file=screen, width=200))
+    return is_right, screen.getvalue()
+
+
+@pytest.mark.parametrize("one", EXPERIMENTS, ids=lambda one: one.id)
+def test_an_experiment_leaves_rows_a_plot_and_a_verdict(one: Experiment, tmp_path: Path) -> None:
+    is_right, printed = run_small(one, small(tmp_path))
+    assert is_right, printed
+    assert one.claim in printed
+    assert "holds" in printed or "does not hold" in printed
+    assert "output checked against the oracle" in printed
+    assert pq.read_table(tmp_path / one.id / "rows.parquet").num_rows > 0
+    assert (tmp_path / one.id / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("id", ["jisc-fig7", "jisc-fig12"])
+def test_an_experiment_may_begin_on_stems(id: str, tmp_path: Path) -> None:
+    is_right, printed = run_small(experiment(id), small(tmp_path, "stems"))
+    assert is_right, printed
+
+
+def test_ids_are_different() -> None:
+    assert len({one.id for one in EXPERIMENTS}) == len(EXPERIMENTS)
+
+
+def test_an_unknown_experiment_is_refused() -> None:
+    with pytest.raises(LabError, match="unknown experiment 'jisc-fig99'; experiments: "):
+        experiment("jisc-fig99")
+
+
+def outcome(holds: bool) -> Outcome:
+    rows = pa.table({"x": [1, 2], "y": [0.5, None], "name": ["a", "b"]})
+    if holds:
+        return Outcome(rows, rows, (lambda axes: axes.plot([1, 2]),), "holds", "2.0x")
+    return Outcome(rows, rows, (), "does not hold", "0.5x", "it is slower")
+
+
+def made(id: str, holds: bool) -> Experiment:
+    return Experiment(id, "Title", "Paper", "claim", lambda settings, progress: outcome(holds))
+
+
+def broken(settings: Settings, progress: Progress) -> Outcome:
+    progress.total(2)
+    progress.step("first")
+    progress.advance()
+    raise WrongAnswer("lane 1 gives 3 results; expected are 4")
+
+
+def test_all_verdicts_stand_in_one_table_at_the_end(tmp_path: Path) -> None:
+    screen = io.StringIO()
+    experiments = [made("one", True), Experiment("two", "Title", "Paper", "claim", broken), made("three", False)]
+    assert not run_all(experiments, Settings(out=tmp_path), Console(file=screen, width=160))
+    table = screen.getvalue().split("Verdicts")[1]
+    assert "wrong answer" in table and "expected are 4" in table
+    assert "0.5x; it is slower" in table
+    assert table.index("one") < table.index("two") < table.index("three")
+    assert not (tmp_path / "two").exists()
+
+
+def test_a_claim_that_does_not_hold_is_no_failure(tmp_path: Path) -> None:
+    screen = io.StringIO()
+    assert run_all([made("one", False)], Settings(out=tmp_path), Console(file=screen, width=160))
+    assert "because  it is slower" in screen.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [({"executor": "magic"}, "unknown executor 'magic'; executors: tree, stems"), ({"scale": 0}, "scale=0")],
+)
+def test_settings_are_checked(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(LabError, match=message):
+        Settings(**wrong)  # type: ignore[arg-type]
+
+
+def test_the_command_line_lists_and_runs(tmp_path: Path) -> None:
+    listed = CliRunner().invoke(app, ["lab", "list"], env={"COLUMNS": "200"})
+    assert listed.exit_code == 0
+    for one in EXPERIMENTS:
+        assert one.id in listed.output
+    unknown = CliRunner().invoke(app, ["lab", "run", "nothing", "--out", str(tmp_path)])
+    assert isinstance(unknown.exception, LabError)

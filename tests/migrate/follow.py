@@ -1,0 +1,66 @@
+"""Follows the record of migrations through a run and checks what every strategy promises about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import midstream as ms
+from midstream.migrate import Migration
+
+PHASES = ["begun", "running", "done"]
+
+
+@dataclass
+class Follower:
+    """The newest migration of an engine: what it told, and how far it was after each push."""
+
+    record: Migration | None = None
+    events: list[Migration] = field(default_factory=list)
+
+    def begun(self, record: Migration) -> None:
+        self.record = record
+        self._check_events()
+        assert self.events, "no event when the migration began"
+        assert self.events[0].phase == "begun"
+        assert record.holes_left <= record.holes_at_start
+
+    def pushed(self, engine: ms.Engine) -> None:
+        """A push has passed."""
+        before, after = self.record, engine.migration
+        if before is None:
+            assert after is None
+            return
+        assert after is not None
+        self._check_events()
+        if before.is_done:
+            assert after == before, f"a migration that is done changed:\n{before}\n{after}"
+        else:
+            assert after.phase != "begun"
+            assert after.batches == before.batches + 1, f"{before.batches} batches, then {after.batches}"
+            assert after.percent >= before.percent, f"{before.percent} percent, then {after.percent}"
+            assert after.holes_left <= before.holes_left
+            assert after.seconds >= before.seconds
+        if after.is_done:
+            assert (after.percent, after.holes_left, after.bytes) == (100.0, 0, 0), after
+            check_states(engine)
+        self.record = after
+
+    def _check_events(self) -> None:
+        told = [PHASES.index(one.phase) for one in self.events]
+        assert told == sorted(set(told)), f"events out of order or twice: {[one.phase for one in self.events]}"
+        done = [one for one in self.events if one.is_done]
+        assert all(one.holes_left == 0 for one in done)
+
+
+def check_states(engine: ms.Engine) -> None:
+    """A migration is done: only the states of the new plan are there, and nothing is missing in them.
+
+    States of static tables alone are no part of a migration; they may wait to be probed.
+    """
+    plan, inputs = engine.plan, engine.query.inputs
+    static = {one.alias for one in inputs if one.is_static}
+    joins = [one for one in engine.stats().states if one.kind == "join"]
+    wanted = [sorted(plan.aliases[number] for number in join.inputs) for join in plan.joins()][:-1]
+    assert sorted(sorted(one.name.split()) for one in joins) == sorted(wanted), f"states of {plan}: {joins}"
+    missing = [one for one in joins if one.holes and not static.issuperset(one.name.split())]
+    assert not missing, f"holes left: {missing}"

@@ -1,0 +1,140 @@
+"""An oracle run with changes of plan between its pushes: every push must still give what the oracle says."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import random
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import midstream as ms
+from midstream.migrate import Migration
+
+from ..oracle.batching import batchings
+from ..oracle.cases import make_case
+from ..oracle.compare import Rows
+from ..oracle.run import Expected, Run, Way, expect, make_query
+from ..oracle.spec import Case
+from .changes import MIXED, NAMES, SUITABLE, Change, draw_changes
+from .follow import Follower
+
+FEWEST_CASES = 4
+NAMED = re.compile(r"\b(" + "|".join(sorted(NAMES, key=len, reverse=True)) + r")\b(?!-)")
+
+
+@dataclass
+class Tally:
+    """Migrations that were made, and those that were refused, by strategy."""
+
+    made: collections.Counter[str] = field(default_factory=collections.Counter)
+    refused: collections.Counter[str] = field(default_factory=collections.Counter)
+    runs: int = 0
+    cases: int = 0
+    results: int = 0
+
+    def count(self, strategy: str) -> int:
+        return sum(self.made.values()) if strategy == MIXED else self.made[strategy]
+
+
+class MigratingRun(Run):
+    """A run that also changes plans, follows every migration, and looks at what a refusal leaves behind."""
+
+    def __init__(self, case: Case, expected: Expected, way: Way, query: Any, changes: list[Change], tally: Tally):
+        super().__init__(case, expected, way, query)
+        self._changes = changes
+        self._follower = Follower()
+        self._tally = tally
+
+    def _push(self, number: int, expected: Rows) -> None:
+        for change in self._changes:
+            if change.before == number:
+                self._change(change)
+        super()._push(number, expected)
+        self._follower.pushed(self.engine)
+
+    def _change(self, change: Change) -> None:
+        target = change.target(self.engine.plan)
+        before = (self.engine.plan, self.engine.migration, self.engine.stats())
+        try:
+            self._migrate(target, change.strategy, change.budget)
+        except ms.EngineError as refusal:
+            after = (self.engine.plan, self.engine.migration, self.engine.stats())
+            assert before == after, f"a refused migration changed the engine: {refusal}"
+            self._tally.refused[change.strategy] += 1
+            named = [name for name in NAMED.findall(str(refusal)) if name != change.strategy]
+            assert named, f"the refusal names nothing that works: {refusal}"
+            self._migrate(target, named[0], change.budget)
+        assert str(self.engine.plan) == target
+
+    def _migrate(self, target: str, strategy: str, budget: int | str | None) -> None:
+        events: list[Migration] = []
+        record = self.engine.migrate(target, strategy, budget=budget, on_event=events.append)
+        self._tally.made[strategy] += 1
+        self._follower = Follower(events=events)
+        self._follower.begun(record)
+        assert record == self.engine.migration
+        assert (record.strategy, record.to_plan) == (strategy, target)
+
+    def _restore(self, plan: str | None) -> None:
+        super()._restore(plan)
+        self._follower = Follower()
+
+
+def check_seed(seed: int, strategy: str, tally: Tally, big: bool | None = None) -> None:
+    """One case, cut in two ways, with its own changes in each, some of them stored and restored in between."""
+    rng = random.Random(f"migrations {seed} {strategy}")
+    windows = rng.choice(SUITABLE[strategy]) if strategy in SUITABLE and rng.random() < 0.9 else None
+    case = make_case(seed, windows=windows, big=big)
+    if len(case.inputs) < 2:
+        return
+    strategies = NAMES if strategy == MIXED else (strategy,)
+    expected, query = expect(case), make_query(case)
+    cuts = batchings(case, rng)
+    tally.cases += 1
+    for label in rng.sample(sorted(cuts), min(2, len(cuts))):
+        cut = cuts[label]
+        changes = draw_changes(cut, rng, strategies)
+        way = draw_way(cut, rng)
+        try:
+            run = MigratingRun(cut, expected, way, query, changes, tally)
+            run.check()
+        except Exception as problem:
+            steps = "\n".join(f"  {change}" for change in changes)
+            blame = (
+                "fails without any migration too" if fails_alone(cut, expected, way, query) else "right if left alone"
+            )
+            raise AssertionError(
+                f"seed {seed}, strategy {strategy}, cut {label!r}, {way.text()}; {blame}\n"
+                f"replay: python -m tests.migrate.replay --strategy {strategy} --seed {seed}{' --big' * bool(big)}\n"
+                f"changes:\n{steps}\n{type(problem).__name__}: {problem}"
+            ) from problem
+        tally.runs += 1
+        tally.results += run.total
+
+
+def fails_alone(case: Case, expected: Expected, way: Way, query: Any) -> bool:
+    """Whether the run goes wrong without any migration, so that migrating is not to blame."""
+    try:
+        Run(case, expected, way, query).check()
+    except Exception:
+        return True
+    return False
+
+
+def draw_way(case: Case, rng: random.Random) -> Way:
+    """The first plan, whether results come in pieces, and up to two moments of storing and restoring."""
+    moments = sorted(rng.randrange(len(case.pushes)) for _ in range(rng.choice([0, 0, 1, 2])))
+    plans = tuple(rng.choice([None, None, *case.plans]) for _ in moments)
+    return Way(rng.choice(case.plans), rng.random() < 0.1, tuple(moments), plans)
+
+
+def check_block(first: int, strategy: str, quota: int, big: bool | None = None, most: int = 500) -> Tally:
+    """Seeds from `first` on until so many migrations were made, in several cases with results."""
+    tally = Tally()
+    for seed in itertools.islice(itertools.count(first), most):
+        check_seed(seed, strategy, tally, big)
+        if tally.count(strategy) >= quota and tally.cases >= FEWEST_CASES and tally.results:
+            break
+    return tally

@@ -1,0 +1,130 @@
+"""Parallel Track that holds the new plan's results back until the old plan is dropped, as its paper does.
+
+Then results do not come in the push of their last row; over the whole run they are the same.
+"""
+
+from __future__ import annotations
+
+import collections
+
+import pytest
+
+import midstream as ms
+
+from . import stories
+from .changes import NAMES
+from .workload import NEW, OLD, WINDOW, make_engine, push
+
+Result = tuple[int, ...]
+#: A row's number is that of its push times the rows of a push, so these are the first rows after the transition.
+BEGIN = WINDOW
+FIRST_NEW = BEGIN * 6
+END = 3 * WINDOW
+THIRD = "((r s) (t u))"
+
+
+def reference(end: int = END) -> list[list[Result]]:
+    engine = make_engine(OLD)
+    return [push(engine, number) for number in range(end)]
+
+
+def fed() -> ms.Engine:
+    engine = make_engine(OLD)
+    for number in range(BEGIN):
+        push(engine, number)
+    engine.migrate(NEW, "parallel-track", hold=True)
+    return engine
+
+
+def counted(pushes: list[list[Result]]) -> collections.Counter[Result]:
+    return collections.Counter(result for one in pushes for result in one)
+
+
+def is_new(result: Result) -> bool:
+    return all(number >= FIRST_NEW for number in result[:4])
+
+
+def test_old_results_first_then_all_that_were_held() -> None:
+    engine, wanted = fed(), reference()
+    found: list[list[Result]] = []
+    for number in range(BEGIN, END):
+        assert engine.migration is not None
+        was_done = engine.migration.is_done
+        found.append(push(engine, number))
+        if not engine.migration.is_done:
+            assert found[-1] == [one for one in wanted[number] if not is_new(one)]
+        elif was_done:
+            assert found[-1] == wanted[number]
+        else:  # the push that drops the old plan releases
+            held = [one for earlier in wanted[BEGIN : number + 1] for one in earlier if is_new(one)]
+            assert found[-1] == sorted(held + [one for one in wanted[number] if not is_new(one)])
+            assert held
+    assert counted(found) == counted(wanted[BEGIN:])
+    assert engine.stats().rows_out == sum(len(one) for one in wanted)
+
+
+def test_no_later_result_is_older_in_every_stream() -> None:
+    """The paper's order of timestamps: of two results, the later one has a row that is not older than the earlier's."""
+    engine, wanted = fed(), reference()
+    order = [result for number in range(BEGIN, END) for result in push(engine, number)[::40]]
+    assert any(is_new(one) for one in order) and not all(is_new(one) for one in order)
+    assert len(wanted) == END
+    for place, earlier in enumerate(order):
+        for later in order[place + 1 :: 5]:
+            assert any(mine >= other for mine, other in zip(later[:4], earlier[:4], strict=True)), (earlier, later)
+
+
+@pytest.mark.parametrize("extra", [1, 5, WINDOW - 2])
+def test_held_results_survive_storing_and_restoring(extra: int) -> None:
+    engine, wanted = fed(), reference()
+    found = [push(engine, number) for number in range(BEGIN, BEGIN + extra)]
+    engine = ms.Engine.restore(engine.query, engine.snapshot().to_bytes())
+    found.append(push(engine, BEGIN + extra))
+    assert counted(found) == counted(wanted[BEGIN : BEGIN + extra + 1])
+    assert [push(engine, number) for number in range(BEGIN + extra + 1, END)] == wanted[BEGIN + extra + 1 :]
+    assert engine.finish().num_rows == 0
+
+
+def test_finish_releases() -> None:
+    engine, wanted = fed(), reference()
+    found = [push(engine, number) for number in range(BEGIN, BEGIN + 5)]
+    found.append([tuple(row.values()) for row in engine.finish().to_pylist()])
+    assert found[-1] and all(is_new(one) for one in found[-1])
+    assert counted(found) == counted(wanted[BEGIN : BEGIN + 5])
+    assert engine.finish().num_rows == 0
+
+
+ON_TOP = [(name, False) for name in NAMES if name != "pause-drain-resume"] + [("parallel-track", True)]
+
+
+@pytest.mark.parametrize(("strategy", "hold"), ON_TOP)
+def test_another_migration_on_top(strategy: str, hold: bool) -> None:
+    """Nothing is lost or repeated, whenever what the first one holds is released."""
+    engine, wanted = fed(), reference(4 * WINDOW)
+    found = [push(engine, number) for number in range(BEGIN, BEGIN + 5)]
+    engine.migrate(THIRD, strategy, hold=hold)
+    found += [push(engine, number) for number in range(BEGIN + 5, 4 * WINDOW)]
+    found.append([tuple(row.values()) for row in engine.finish().to_pylist()])
+    missing, too_much = counted(wanted[BEGIN:]) - counted(found), counted(found) - counted(wanted[BEGIN:])
+    assert not missing, f"{missing.total()} results are missing"
+    assert not too_much, f"{too_much.total()} results come twice"
+
+
+@pytest.mark.parametrize(("strategy", "hold"), ON_TOP)
+def test_a_result_of_rows_that_are_new_to_both_migrations_comes_once(strategy: str, hold: bool) -> None:
+    engine = stories.make_engine("(R S)", {"R": 10, "S": 10})
+    found = stories.run(engine, "r1@1 s1@1")
+    engine.migrate("(S R)", "parallel-track", hold=True)
+    engine.migrate("(R S)", strategy, hold=hold)
+    found += stories.run(engine, "r2@2 s2@2 r3@30")
+    found.append([" ".join(list(row.values())[:2]) for row in engine.finish().to_pylist()])
+    assert sorted(result for one in found for result in one) == ["r1 s1", "r1 s2", "r2 s1", "r2 s2"]
+
+
+def test_only_parallel_track_holds() -> None:
+    for name in NAMES:
+        engine = make_engine(OLD)
+        if name != "parallel-track":
+            with pytest.raises(ms.EngineError, match="parallel-track"):
+                engine.migrate(NEW, name, hold=True)
+            assert engine.migration is None

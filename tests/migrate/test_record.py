@@ -1,0 +1,170 @@
+"""What a migration tells about itself, the same for every strategy; and when it comes to an end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import midstream as ms
+from midstream.migrate import Migration
+
+from . import stories
+from .changes import NAMES
+from .follow import Follower
+from .workload import NEW, OLD, SCHEMA, WINDOW, join_states, make_engine, push
+
+TURNED = "(u (t (s r)))"
+ROWS = 1_000
+
+
+def target(strategy: str) -> str:
+    return TURNED if strategy == "pause-drain-resume" else NEW
+
+
+@pytest.mark.parametrize("strategy", NAMES)
+def test_the_record_of_a_migration(strategy: str) -> None:
+    engine = make_engine(OLD)
+    assert engine.migration is None
+    for number in range(WINDOW):
+        push(engine, number)
+    events: list[Migration] = []
+    record = engine.migrate(target(strategy), strategy, on_event=events.append)
+    follower = Follower(events=events)
+    follower.begun(record)
+    assert (record.from_plan, record.to_plan, record.strategy) == (OLD, target(strategy), strategy)
+    for number in range(WINDOW, 3 * WINDOW):
+        push(engine, number)
+        follower.pushed(engine)
+    done = engine.migration
+    assert done is not None and done.is_done
+    assert replace(done, seconds=0.0) == replace(events[-1], seconds=0.0)
+    assert (done.holes_left, done.percent, done.bytes) == (0, 100.0, 0)
+    assert done.batches <= WINDOW + 1
+    assert done.seconds > 0
+    nothing_to_do = done.holes_at_start == 0
+    assert [one.phase for one in events] == (["begun", "done"] if nothing_to_do else ["begun", "running", "done"])
+    assert nothing_to_do == (strategy == "pause-drain-resume")
+
+
+@pytest.mark.parametrize("strategy", NAMES)
+def test_a_migration_with_nothing_to_do_is_done_at_once_and_told_once(strategy: str) -> None:
+    """To a plan with the same states, or before the first row."""
+    engine = make_engine(OLD)
+    events: list[str] = []
+    for plan in (TURNED, OLD):  # the second finds nothing under way
+        record = engine.migrate(plan, strategy, on_event=lambda one: events.append(one.phase))
+        assert record.is_done, plan
+    told = ["begun", "running", "done"] if strategy == "moving-state" else ["begun", "done"]
+    assert events == told * 2
+    push(engine, 0)
+    assert engine.migration == record
+    assert events == told * 2
+
+
+def test_each_migration_has_its_own_record() -> None:
+    engine = make_engine(OLD)
+    for number in range(WINDOW):
+        push(engine, number)
+    first: list[str] = []
+    engine.migrate(NEW, "parallel-track", on_event=lambda one: first.append(one.to_plan))
+    second = engine.migrate("((r s) (t u))", "parallel-track")
+    assert engine.migration == second
+    assert (second.from_plan, second.to_plan) == (NEW, "((r s) (t u))")
+    for number in range(WINDOW, 3 * WINDOW):
+        push(engine, number)
+    assert set(first) == {NEW}
+    assert len(first) == 3
+
+
+@pytest.mark.parametrize("strategy", NAMES)
+def test_time_is_counted_once(strategy: str) -> None:
+    """However it is spread over calls, it cannot be more than what has passed."""
+    engine = make_engine(OLD)
+    for number in range(WINDOW):
+        push(engine, number)
+    began = time.perf_counter()
+    engine.migrate(target(strategy), strategy)
+    for number in range(WINDOW, 2 * WINDOW if strategy != "moving-state" else WINDOW):
+        push(engine, number)
+    assert engine.migration is not None
+    assert 0 < engine.migration.seconds <= time.perf_counter() - began
+
+
+def test_entries_are_counted() -> None:
+    engine = make_engine(OLD)
+    for number in range(WINDOW):
+        push(engine, number)
+    record = engine.migrate(NEW, "moving-state")
+    assert record.entries == sum(rows for rows, _ in join_states(engine).values())
+    assert record.rows == record.holes_at_start
+
+
+@pytest.mark.parametrize("failing", ["begun", "running", "done"])
+@pytest.mark.parametrize("strategy", [name for name in NAMES if name != "pause-drain-resume"])
+def test_a_listener_that_fails_does_no_harm(strategy: str, failing: str) -> None:
+    """Its error reaches the caller, and whatever plan runs then still gives all results."""
+
+    def listener(one: Migration) -> None:
+        if one.phase == failing:
+            raise RuntimeError(failing)
+
+    engine = stories.make_engine("((R U) (S T))")
+    stories.run(engine, "s1:a s2:b s3:c s4:d r1:d -> ((R S) (T U)) -> ")
+    try:
+        engine.migrate("((S R) (T U))", strategy, budget=0, on_event=listener)
+    except RuntimeError as problem:
+        assert str(problem) == failing
+        assert stories.run(engine, "t1:d@20 u1:d@21") == [[], ["r1 s4 t1 u1"]]
+
+
+# How a budget decides when jisc ends ----------------------------------------------------------------------------------
+
+
+def unprobed() -> ms.Engine:
+    """A thousand keys in r and s that no other stream will ever ask for, and no watermark to make them expire."""
+    engine = make_engine("((r t) (s u))")
+    rows = pa.table([list(range(ROWS)), list(range(ROWS)), list(range(ROWS))], schema=SCHEMA)
+    engine.push({"r": rows, "s": rows}, watermark=0)
+    return engine
+
+
+def pushes_until_done(engine: ms.Engine, budget: int | str | None, most: int = 200) -> int | None:
+    record = engine.migrate("((r s) (t u))", "jisc", budget=budget)
+    assert record.holes_left == ROWS
+    for number in range(1, most + 1):
+        engine.push({})
+        assert engine.migration is not None
+        if engine.migration.is_done:
+            return number
+    return None
+
+
+@pytest.mark.parametrize(("budget", "pushes"), [(ROWS, 1), (100, 10), (10, 100), ("1 hour", 1)])
+def test_a_budget_is_kept(budget: int | str, pushes: int) -> None:
+    assert pushes_until_done(unprobed(), budget) == pushes
+
+
+def test_by_default_it_ends_within_few_pushes_although_nothing_is_probed() -> None:
+    pushes = pushes_until_done(unprobed(), None)
+    assert pushes is not None and pushes <= ROWS // 50
+
+
+def test_without_a_budget_what_is_not_probed_stays_missing() -> None:
+    engine = unprobed()
+    assert pushes_until_done(engine, 0) is None
+    assert engine.migration is not None
+    assert (engine.migration.holes_left, engine.migration.percent) == (ROWS, 0.0)
+
+
+def test_without_a_budget_it_ends_when_the_rows_expire() -> None:
+    engine = unprobed()
+    assert pushes_until_done(engine, 0, most=1) is None
+    engine.push({}, watermark=10_000_000 + ROWS // 2)
+    assert engine.migration is not None
+    assert engine.migration.holes_left == ROWS // 2
+    engine.push({}, watermark=10_000_000 + ROWS)
+    assert engine.migration.is_done
+    assert engine.migration.entries == 0

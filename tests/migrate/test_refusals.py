@@ -1,0 +1,121 @@
+"""What `migrate` refuses, and that a refusal changes nothing and names what works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+
+import midstream as ms
+
+from .migrating import NAMED
+from .workload import NEW, OLD, SCHEMA, batch, make_engine, push
+
+RANGE, ROWS, UNBOUNDED = "[RANGE 10 SECONDS]", "[ROWS 20]", "[UNBOUNDED]"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A strategy that cannot, under these windows, and what may be used instead."""
+
+    strategy: str
+    windows: str
+    message: str
+    works: tuple[str, ...]
+    first: str | None = None
+
+
+REFUSALS = (
+    Refusal("parallel-track", UNBOUNDED, "would never end: .*'r' are UNBOUNDED", ("jisc", "moving-state")),
+    Refusal("genmig", UNBOUNDED, "rows of 'r' under UNBOUNDED have none", ("jisc", "moving-state")),
+    Refusal("genmig-reference-point", UNBOUNDED, "under UNBOUNDED have none", ("jisc", "moving-state")),
+    Refusal("genmig", ROWS, "rows of 'r' under ROWS have none", ("jisc", "moving-state", "parallel-track")),
+    Refusal("genmig-reference-point", ROWS, "under ROWS have none", ("jisc", "moving-state", "parallel-track")),
+    Refusal(
+        "pause-drain-resume",
+        RANGE,
+        "neither side can go first",
+        ("jisc", "moving-state", "parallel-track", "genmig", "genmig-reference-point"),
+    ),
+    Refusal(
+        "pause-drain-resume",
+        RANGE,
+        "while another migration is under way",
+        ("jisc", "moving-state", "parallel-track"),
+        first="parallel-track",
+    ),
+)
+
+
+def fed(windows: str, first: str | None) -> ms.Engine:
+    engine = make_engine(OLD, windows)
+    for number in range(3):
+        push(engine, number)
+    if first is not None:
+        engine.migrate("((r s) (t u))", first)
+    return engine
+
+
+@pytest.mark.parametrize("one", REFUSALS, ids=lambda one: f"{one.strategy} {one.message[-20:]}")
+def test_a_refusal_names_what_works_and_changes_nothing(one: Refusal) -> None:
+    engine, untouched = fed(one.windows, one.first), fed(one.windows, one.first)
+    before = (engine.plan, engine.migration, engine.stats())
+    events: list[object] = []
+    with pytest.raises(ms.EngineError, match=one.message) as refused:
+        engine.migrate(NEW, one.strategy, on_event=events.append)
+    assert before == (engine.plan, engine.migration, engine.stats())
+    assert events == []
+    named = set(NAMED.findall(str(refused.value))) - {one.strategy}
+    assert named == set(one.works)
+    assert push(engine, 3) == push(untouched, 3)
+    for name in one.works:
+        other = fed(one.windows, one.first)
+        other.migrate(NEW, name)
+        assert push(other, 3) == push(fed(one.windows, None), 3)
+
+
+def test_a_row_at_the_end_of_time_leaves_no_room_for_a_split() -> None:
+    engine = make_engine(OLD)
+    engine.push({"r": pa.table([[1], [1], [2**63 - 10]], schema=SCHEMA)})
+    with pytest.raises(ms.EngineError, match=r"largest time there is\. Use jisc"):
+        engine.migrate(NEW, "genmig")
+    engine.migrate(NEW, "jisc")
+
+
+CALLS: dict[str, tuple[Callable[[ms.Engine], object], str]] = {
+    "unknown strategy": (lambda engine: engine.migrate(NEW, "teleport"), "unknown strategy 'teleport'.*moving-state"),
+    "negative budget": (lambda engine: engine.migrate(NEW, budget=-1), "budget=-1"),
+    "a truth value": (lambda engine: engine.migrate(NEW, budget=True), "budget=True"),
+    "no duration": (lambda engine: engine.migrate(NEW, budget="soon"), "soon"),
+    "an input left out": (lambda engine: engine.migrate("((r s) t)"), "'u' is left out"),
+    "an unknown input": (lambda engine: engine.migrate("(((r s) t) x)"), "unknown input 'x'"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_that_makes_no_sense_changes_nothing(name: str) -> None:
+    call, message = CALLS[name]
+    engine = fed(RANGE, "parallel-track")
+    before = (engine.plan, engine.migration, engine.stats())
+    with pytest.raises(ms.MidstreamError, match=message):
+        call(engine)
+    assert before == (engine.plan, engine.migration, engine.stats())
+    assert push(engine, 3) == push(fed(RANGE, None), 3)
+
+
+def test_an_engine_that_has_finished_does_not_migrate() -> None:
+    engine = fed(RANGE, None)
+    engine.finish()
+    with pytest.raises(ms.EngineError, match="finished"):
+        engine.migrate(NEW)
+
+
+def test_a_plan_does_not_change_inside_a_push() -> None:
+    engine = fed(RANGE, None)
+    pieces = engine.push_batches(batch(3))
+    with pytest.raises(ms.EngineError, match="a push is under way"):
+        engine.migrate(NEW)
+    list(pieces)
+    engine.migrate(NEW)

@@ -1,0 +1,90 @@
+"""The checks of one case, by theme: every plan, every way of cutting the input, restores, pieces, the two oracles."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from .accept import accept
+from .batching import batchings
+from .compare import difference, multiset
+from .duck import duck_join
+from .naive import naive_join
+from .report import describe
+from .run import Expected, Mismatch, Way, expect, make_query, run
+from .spec import Case
+
+Ways = Iterator[tuple[Case, Way]]
+
+
+def every_plan(case: Case, rng: random.Random) -> Ways:
+    """Every plan of the case, and the engine's own choice."""
+    for plan in (*case.plans, None):
+        yield case, Way(plan)
+
+
+def every_batching(case: Case, rng: random.Random) -> Ways:
+    for cut in batchings(case, rng).values():
+        yield cut, Way(rng.choice(case.plans))
+
+
+def pieces(case: Case, rng: random.Random) -> Ways:
+    """Results in pieces, for a plan as given and recut."""
+    for cut in list(batchings(case, rng).values())[-2:]:
+        yield cut, Way(rng.choice(case.plans), pieces=True)
+
+
+def restores(case: Case, rng: random.Random) -> Ways:
+    """Stored and restored at random moments: into the same plan, into another, twice in a row, before everything."""
+    count = len(case.pushes)
+    plan, other = rng.choice(case.plans), rng.choice(case.plans)
+    yield case, Way(plan, restore_before=(rng.randrange(count),), plans_after=(None,))
+    yield case, Way(plan, restore_before=(rng.randrange(count),), plans_after=(other,))
+    moment = rng.randrange(count)
+    yield case, Way(plan, restore_before=(moment, moment, rng.randrange(count)), plans_after=(other, None, plan))
+    cut = rng.choice(list(batchings(case, rng).values()))
+    moments = tuple(sorted(rng.sample(range(len(cut.pushes)), min(3, len(cut.pushes)))))
+    yield cut, Way(plan, restore_before=moments, plans_after=tuple(rng.choice(case.plans) for _ in moments))
+
+
+def everything(case: Case, rng: random.Random) -> Ways:
+    for theme in THEMES:
+        yield from theme(case, rng)
+
+
+THEMES = (every_plan, every_batching, pieces, restores)
+
+
+def check_oracles(case: Case) -> Expected:
+    """The two oracles agree, and no way of cutting the input changes what is accepted or the results."""
+    expected = expect(case)
+    found = multiset(one.values for one in expected.results)
+    names = [one.name for one in case.outputs] + ["valid_from", "valid_to"]
+    different = difference(found, duck_join(case, expected.acceptance), names)
+    if different:
+        raise Mismatch(f"DuckDB against the naive join: {different}\n{describe(case, 'oracles')}")
+    return expected
+
+
+def check_batchings(case: Case) -> None:
+    """No way of cutting the input changes what is accepted or the results, by the definition itself."""
+    expected = expect(case)
+    numbers = [one.row.id for one in expected.acceptance.arrivals]
+    for label, cut in batchings(case, random.Random(case.seed)).items():
+        acceptance = accept(cut)
+        ids = [one.row.id for one in acceptance.arrivals]
+        if sorted(ids) != sorted(numbers) or (case.has_rows_windows and ids != numbers):
+            raise Mismatch(f"{label} changes what is accepted\n{describe(cut, label)}")
+        if label in ("recut", "cut by arrival"):
+            found = multiset(one.values for one in naive_join(cut, acceptance))
+            if found != multiset(one.values for one in expected.results):
+                raise Mismatch(f"{label} changes the results\n{describe(cut, label)}")
+
+
+def check_engine(case: Case, theme: object = everything) -> int:
+    """The engine against the naive join, in all ways of a theme; the number of runs."""
+    assert callable(theme)
+    expected = expect(case)
+    query = make_query(case)
+    rng = random.Random(f"ways {case.seed}")
+    return sum(run(cut, expected, [way], query) for cut, way in theme(case, rng))

@@ -1,0 +1,84 @@
+"""The same rows as other Arrow objects: batches, slices, chunks, other widths, dictionaries, more columns.
+
+An engine that reads buffers must get offsets, chunks and encodings right; a caller need not know.
+"""
+
+from __future__ import annotations
+
+import datetime
+import random
+
+import pyarrow as pa
+from pyarrow import types
+
+from .spec import Case, Push, Watermark, push_tables
+
+EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def dressed(case: Case, push: Push, rng: random.Random) -> dict[str, pa.Table | pa.RecordBatch]:
+    """A push's tables in random clothes; sometimes with an empty table for a stream without rows."""
+    tables: dict[str, pa.Table | pa.RecordBatch] = {}
+    for name, table in push_tables(case, push).items():
+        tables[name] = _dress(table, rng)
+    for name in case.streams:
+        if name not in tables and rng.random() < 0.1:
+            tables[name] = case.sources[name].schema.empty_table()
+    return tables
+
+
+def _dress(table: pa.Table, rng: random.Random) -> pa.Table | pa.RecordBatch:
+    if rng.random() < 0.5:
+        return table
+    for place, field in enumerate(table.schema):
+        if rng.random() < 0.2:
+            table = table.set_column(place, field.name, _other_type(table.column(place), rng))
+    if rng.random() < 0.2:
+        table = table.append_column("extra", pa.nulls(table.num_rows))
+    if rng.random() < 0.2:
+        names = table.column_names
+        rng.shuffle(names)
+        table = table.select(names)
+    if table.num_rows > 1 and rng.random() < 0.5:
+        table = _chunked(table, rng)
+    if rng.random() < 0.3:
+        padded = pa.concat_tables([table.slice(0, 1), table]).combine_chunks()
+        table = padded.slice(1)
+    if rng.random() < 0.3:
+        return table.combine_chunks().to_batches()[0] if table.num_rows else table
+    return table
+
+
+def _chunked(table: pa.Table, rng: random.Random) -> pa.Table:
+    cut = rng.randint(0, table.num_rows)
+    return pa.concat_tables([table.slice(0, cut), table.slice(cut)])
+
+
+def _other_type(column: pa.ChunkedArray, rng: random.Random) -> pa.ChunkedArray:
+    """Another type that casts back without loss."""
+    type_ = column.type
+    if type_ == pa.string():
+        return rng.choice([column.cast(pa.large_string()), column.combine_chunks().dictionary_encode()])
+    if type_ == pa.binary():
+        return column.cast(pa.large_binary())
+    if types.is_integer(type_):
+        for narrow in (pa.int16(), pa.int32(), pa.int64()):
+            try:
+                return column.cast(narrow)
+            except pa.ArrowInvalid:
+                continue
+    return column
+
+
+def watermark_argument(case: Case, watermark: Watermark, rng: random.Random) -> object:
+    """A watermark as a caller gives it: microseconds, or a datetime where event times are timestamps."""
+    if watermark is None or case.time_is_int or rng.random() < 0.5:
+        return watermark
+    if isinstance(watermark, dict):
+        return {name: _moment(case, value) for name, value in watermark.items()}
+    return _moment(case, watermark)
+
+
+def _moment(case: Case, microseconds: int) -> datetime.datetime:
+    moment = EPOCH + datetime.timedelta(microseconds=microseconds)
+    return moment if case.zone is None else moment.replace(tzinfo=datetime.timezone.utc)

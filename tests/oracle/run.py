@@ -1,0 +1,214 @@
+"""Run a case through the engine and hold every push against the oracle.
+
+Checked on every push: the results are those whose last row came with it, no more and no fewer; their `valid_from` is
+not before the watermark; the schema is the query's; the watermark is the oracle's. Checked at the end: counters, late
+rows, that `finish` brings nothing more and frees the state.
+"""
+
+from __future__ import annotations
+
+import collections
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+import midstream as ms
+
+from .accept import Acceptance, accept
+from .compare import Rows, canonical, difference, multiset, rows_of
+from .dress import dressed, watermark_argument
+from .naive import Result, naive_join
+from .report import describe
+from .spec import Case, Row
+
+
+class Mismatch(AssertionError):
+    """The engine and the oracle do not agree."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the oracle says about a case: results do not depend on how the same arrivals are cut into pushes."""
+
+    acceptance: Acceptance
+    results: list[Result]
+
+    def by_push(self, case: Case) -> list[Rows]:
+        """The results of each push: those whose last row came with it."""
+        push_of = {row.id: number for number, push in enumerate(case.pushes) for row in push.rows}
+        rows: list[list[tuple[Any, ...]]] = [[] for _ in case.pushes]
+        for result in self.results:
+            rows[max(push_of[member] for member in result.members)].append(result.values)
+        return [multiset(one) for one in rows]
+
+
+def expect(case: Case) -> Expected:
+    acceptance = accept(case)
+    return Expected(acceptance, naive_join(case, acceptance))
+
+
+@dataclass(frozen=True)
+class Way:
+    """How to run a case: plan, pushes in pieces, and the pushes before which it is stored and restored."""
+
+    plan: str | None
+    pieces: bool = False
+    restore_before: tuple[int, ...] = ()
+    plans_after: tuple[str | None, ...] = ()
+
+    def text(self) -> str:
+        parts = [f"plan {self.plan}"]
+        if self.pieces:
+            parts.append("push_batches")
+        for number, plan in zip(self.restore_before, self.plans_after, strict=True):
+            parts.append(f"restored before push {number} into {plan or 'the same plan'}")
+        return ", ".join(parts)
+
+
+def make_query(case: Case) -> Any:
+    return ms.query(case.text, **case.query_arguments())
+
+
+class Run:
+    """One engine over one case, checked push by push."""
+
+    def __init__(self, case: Case, expected: Expected, way: Way, query: Any = None) -> None:
+        self.case = case
+        self.way = way
+        self.expected = expected
+        self.own = accept(case)  # the watermarks of this way of cutting the input
+        self.query = query or make_query(case)
+        self.rng = random.Random(f"run {case.seed} {way.plan}")
+        self.engine = ms.Engine(self.query, plan=way.plan, tables=case.tables(), late="keep", max_jump=case.max_jump)
+        self.late: dict[str, list[tuple[Any, ...]]] = {name: [] for name in case.streams}
+        self.names = [one.name for one in case.outputs] + ["valid_from", "valid_to"]
+        self.total = 0
+
+    def check(self) -> None:
+        case, expected = self.case, self.expected.by_push(self.case)
+        if {row.id for row, _ in self.own.refused} != {row.id for row, _ in self.expected.acceptance.refused}:
+            raise ValueError(f"seed {case.seed}: this way of cutting the input changes what is accepted")
+        for number in range(len(case.pushes)):
+            for place, before in enumerate(self.way.restore_before):
+                if before == number:
+                    self._restore(self.way.plans_after[place])
+            self._push(number, expected[number])
+        self._take_late()
+        self._check_counters()
+        self._check_late()
+        self._check_finish()
+
+    def _push(self, number: int, expected: Rows) -> None:
+        push = self.case.pushes[number]
+        tables = dressed(self.case, push, self.rng)
+        watermark = watermark_argument(self.case, push.watermark, self.rng)
+        options: dict[str, Any] = {} if watermark is None else {"watermark": watermark}
+        if self.way.pieces:
+            found = list(self.engine.push_batches(tables, **options))
+        else:
+            found = [self.engine.push(tables, **options)]
+        for one in found:
+            self._check_schema(one, number)
+        rows = [row for one in found for row in rows_of(_as_table(one))]
+        self.total += len(rows)
+        self._check_watermark(number, rows)
+        different = difference(expected, multiset(rows), self.names)
+        if different:
+            self._fail(f"push {number}: {different}")
+        stats = self.engine.stats()
+        if stats.watermark != self.own.watermarks[number + 1]:
+            self._fail(f"push {number}: watermark {stats.watermark}, not {self.own.watermarks[number + 1]}")
+        if self.rng.random() < 0.1:
+            self._take_late()
+
+    def _check_schema(self, table: pa.Table, number: int) -> None:
+        if table.schema.names != self.names:
+            self._fail(f"push {number}: columns {table.schema.names}, not {self.names}")
+        if table.schema.types[-2:] != [self.case.time_type] * 2:
+            self._fail(f"push {number}: validity is {table.schema.types[-2:]}, not {self.case.time_type}")
+        if not table.schema.equals(self.query.output_schema):
+            self._fail(f"push {number}: schema\n{table.schema}\nis not the query's\n{self.query.output_schema}")
+
+    def _check_watermark(self, number: int, rows: list[tuple[Any, ...]]) -> None:
+        before = self.own.watermarks[number]
+        if before is None:
+            return
+        limit = canonical(before, self.case.time_type)
+        for row in rows:
+            if row[-2] < limit:
+                self._fail(f"push {number}: valid_from {row[-2]} is before the watermark {limit}")
+
+    def _restore(self, plan: str | None) -> None:
+        stored = self.engine.snapshot().to_bytes()
+        options: dict[str, Any] = {"late": "keep", "max_jump": self.case.max_jump}
+        if plan is not None:
+            options["plan"] = plan
+        self._take_late()
+        before = self.engine.stats()
+        self.engine = ms.Engine.restore(self.query, ms.Snapshot.from_bytes(stored), **options)
+        after = self.engine.stats()
+        for name in ("rows_in", "rows_out", "late", "rejected", "watermark"):
+            if getattr(before, name) != getattr(after, name):
+                self._fail(f"restored {name} is {getattr(after, name)}, was {getattr(before, name)}")
+
+    def _take_late(self) -> None:
+        for name, table in self.engine.take_late().items():
+            names = self.case.sources[name].schema.names
+            if table.schema.names != [*names, "reason"]:
+                self._fail(f"late rows of {name} have columns {table.schema.names}")
+            self.late[name] += rows_of(table)
+
+    def _check_counters(self) -> None:
+        stats = self.engine.stats()
+        accepted = collections.Counter(one.row.source for one in self.own.arrivals)
+        late = self.own.counts(reason_is_late=True)
+        rejected = self.own.counts(reason_is_late=False)
+        for name in self.case.streams:
+            self._equal(f"rows_in of {name}", stats.rows_in.get(name, 0), accepted[name])
+            self._equal(f"late of {name}", stats.late.get(name, 0), sum(late.get(name, {}).values()))
+            found = {reason: count for reason, count in stats.rejected.get(name, {}).items() if count}
+            self._equal(f"rejected of {name}", found, dict(rejected.get(name, {})))
+        self._equal("rows_out", stats.rows_out, self.total)
+
+    def _check_late(self) -> None:
+        for name in self.case.streams:
+            expected = multiset(_late_row(self.case, row, why) for row, why in self.own.refused if row.source == name)
+            names = [*self.case.sources[name].schema.names, "reason"]
+            different = difference(expected, multiset(self.late[name]), names)
+            if different:
+                self._fail(f"late rows of {name}: {different}")
+
+    def _check_finish(self) -> None:
+        last = self.engine.finish()
+        self._equal("rows of finish", last.num_rows, 0)
+        self._check_schema(last, len(self.case.pushes))
+        self._equal("rows of a second finish", self.engine.finish().num_rows, 0)
+        self._equal("rows of state after finish", sum(one.rows for one in self.engine.stats().states), 0)
+
+    def _equal(self, what: str, found: object, expected: object) -> None:
+        if found != expected:
+            self._fail(f"{what}: found {found}, expected {expected}")
+
+    def _fail(self, message: str) -> None:
+        raise Mismatch(f"{message}\n{describe(self.case, self.way.text())}")
+
+
+def _as_table(found: pa.Table | pa.RecordBatch) -> pa.Table:
+    return found if isinstance(found, pa.Table) else pa.Table.from_batches([found])
+
+
+def _late_row(case: Case, row: Row, reason: str) -> tuple[Any, ...]:
+    schema = case.sources[row.source].schema
+    return (*(canonical(row.values[field.name], field.type) for field in schema), reason)
+
+
+def run(case: Case, expected: Expected, ways: Iterable[Way], query: Any = None) -> int:
+    """Run the case in each way; the number of runs."""
+    count = 0
+    for way in ways:
+        Run(case, expected, way, query).check()
+        count += 1
+    return count

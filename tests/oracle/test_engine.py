@@ -1,0 +1,100 @@
+"""The engine against the naive join: every plan, every cut, restores, pieces, windows, watermarks, late rows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from .cases import make_case
+from .check import Ways, check_engine, every_batching, every_plan, everything, pieces, restores
+from .predicates import KINDS
+from .spec import Case
+
+BLOCK = 20
+Theme = Callable[[Case, random.Random], Ways]
+
+
+def check(first: int, count: int, theme: Theme, **shape: Any) -> None:
+    """All seeds of a block, so that one failure does not hide the next; the first is shown in full."""
+    failures: dict[int, Exception] = {}
+    for seed in range(first, first + count):
+        try:
+            check_engine(make_case(seed, **shape), theme)
+        except Exception as failure:
+            failures[seed] = failure
+    if failures:
+        seeds = ", ".join(str(seed) for seed in failures)
+        raise AssertionError(f"failing seeds: {seeds}; shape {shape}") from next(iter(failures.values()))
+
+
+@pytest.mark.parametrize("block", range(30))
+def test_every_plan_gives_the_results_of_the_definition(block: int) -> None:
+    check(1_000 + block * BLOCK, BLOCK, every_plan)
+
+
+@pytest.mark.parametrize("block", range(30))
+def test_results_do_not_depend_on_how_the_input_is_cut(block: int) -> None:
+    check(3_000 + block * BLOCK, BLOCK, every_batching)
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_stored_and_restored_engines_go_on(block: int) -> None:
+    check(5_000 + block * BLOCK, BLOCK, restores)
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_results_in_pieces_are_the_same(block: int) -> None:
+    check(7_000 + block * BLOCK, BLOCK, pieces)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_shape_of_join(kind: str) -> None:
+    check(9_000, BLOCK, every_plan, kind=kind)
+
+
+@pytest.mark.parametrize("inputs", range(1, 8))
+def test_any_number_of_inputs(inputs: int) -> None:
+    check(10_000, 10, every_plan, inputs=inputs)
+
+
+@pytest.mark.parametrize("windows", ["range", "mixed", "rows", "static"])
+def test_every_kind_of_window(windows: str) -> None:
+    check(11_000, BLOCK, everything, windows=windows)
+
+
+@pytest.mark.parametrize("windows", ["range", "mixed", "rows"])
+def test_one_stream_under_two_aliases(windows: str) -> None:
+    check(16_000, BLOCK, every_batching, windows=windows, self_join=True, inputs=2)
+    check(16_500, BLOCK, every_plan, windows=windows, self_join=True)
+
+
+@pytest.mark.parametrize(
+    "watermarks", ["implicit", "implicit late", "explicit", "explicit late", "per stream", "switch"]
+)
+def test_every_kind_of_watermark(watermarks: str) -> None:
+    check(12_000, BLOCK, everything, watermarks=watermarks)
+
+
+@pytest.mark.parametrize("time", ["int64", "s", "ms", "us", "ns"])
+def test_every_kind_of_event_time(time: str) -> None:
+    check(13_000, 10, every_plan, time=time)
+
+
+@pytest.mark.parametrize("seed", range(14_000, 14_012))
+def test_larger_input(seed: int) -> None:
+    check(seed, 1, every_batching, big=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(100))
+def test_everything_on_many(block: int) -> None:
+    check(200_000 + block * BLOCK, BLOCK, everything)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(30))
+def test_larger_input_in_every_way(block: int) -> None:
+    check(300_000 + block * 5, 5, everything, big=True)

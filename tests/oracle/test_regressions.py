@@ -1,0 +1,71 @@
+"""Small stories that once went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import midstream as ms
+
+SCHEMA = pa.schema({"k": pa.int64(), "v": pa.int64(), "ts": pa.int64()})
+
+
+def rows(keys: Sequence[int], times: Sequence[int]) -> pa.Table:
+    return pa.table({"k": keys, "v": list(range(len(keys))), "ts": times}, schema=SCHEMA)
+
+
+@pytest.mark.parametrize("plan", ["(b (a c))", "(b (c a))", "((a b) c)"])
+def test_a_row_that_left_a_rows_window_is_not_taken_for_its_successor(plan: str) -> None:
+    """A join state may still name a row of c whose place in the window a later row has taken."""
+    query = ms.query(
+        """SELECT a.k AS ak, b.k AS bk, c.k AS ck FROM a [UNBOUNDED], b [ROWS 1], c [ROWS 5]
+           WHERE a.k = b.k AND b.k = c.k""",
+        schemas=dict.fromkeys("abc", SCHEMA),
+        event_time="ts",
+    )
+    for size in (64, 128, 256):
+        engine = ms.Engine(query, plan=plan)
+        keys = [1] + [9] * (size - 4) + [2] * 3
+        engine.push({"a": rows([2, 2, 2, 2, 1], [0] * 5), "c": rows(keys, range(size))})
+        assert engine.push({"c": rows([7], [size]), "b": rows([1], [1000])}).num_rows == 0
+        assert engine.push({"b": rows([2], [1001])}).num_rows == 12
+
+
+@pytest.mark.parametrize("plan", ["(a b)", "(b a)"])
+def test_the_ends_of_int64_are_not_less_than_themselves(plan: str) -> None:
+    query = ms.query(
+        "SELECT a.k AS x, b.k AS y FROM a [UNBOUNDED], b [UNBOUNDED] WHERE a.k < b.k",
+        schemas=dict.fromkeys("ab", SCHEMA),
+        event_time="ts",
+    )
+    ends = rows([2**63 - 1, -(2**63)], [1, 1])
+    found = ms.Engine(query, plan=plan).push({"a": ends, "b": ends}).select(["x", "y"]).to_pylist()
+    assert found == [{"x": -(2**63), "y": 2**63 - 1}]
+
+
+def test_strings_in_a_window_that_grows_before_it_forgets() -> None:
+    """Bytes are moved when their heap grows; only those of rows that are there."""
+    schema = pa.schema({"k": pa.int64(), "s": pa.string(), "ts": pa.int64()})
+    query = ms.query(
+        "SELECT a.s AS s FROM a [UNBOUNDED], b [UNBOUNDED] WHERE a.k = b.k",
+        schemas={"a": schema, "b": schema},
+        event_time="ts",
+    )
+
+    def texts(count: int, first: int) -> pa.Table:
+        numbers = range(first, first + count)
+        return pa.table(
+            {"k": [1] * count, "s": [f"text number {one}" for one in numbers], "ts": numbers}, schema=schema
+        )
+
+    for _ in range(5):
+        engine = ms.Engine(query)
+        dirt = [np.full(128, 2**46, np.int64) for _ in range(50)]
+        del dirt  # what is allocated next is likely to have these numbers in it
+        for first, count in ((0, 60), (60, 20), (80, 40), (120, 100)):
+            engine.push({"a": texts(count, first)})
+        found = engine.push({"b": texts(1, 300)}).column("s").to_pylist()
+        assert sorted(found) == sorted(f"text number {one}" for one in range(220))
