@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,69 +18,13 @@ from rich.table import Table
 import midstream as ms
 from midstream.lab.bench.answer import Tally
 from midstream.lab.bench.engine import use_one_core
+from midstream.lab.bench.rotation import Rotation
 from midstream.lab.experiments.jisc_streams import Streams
 from midstream.lab.race import CACQ, PARALLEL_TRACK, Contender, Lane, Race, lanes_for
 from midstream.migrate.jisc import JustInTime
 
 _BATCHES = 20
-
-
-@dataclass(frozen=True)
-class Rotation:
-    """Streams in which every key occurs once per window: each repeats permutations of the keys."""
-
-    streams: int
-    window_rows: int
-    is_chain: bool
-
-    @property
-    def names(self) -> list[str]:
-        return [f"S{number}" for number in range(self.streams)]
-
-    def _columns(self, number: int) -> list[str]:
-        if not self.is_chain:
-            return ["k"]
-        neighbours = [number - 1, number]
-        return [f"k{place}" for place in neighbours if 0 <= place < self.streams - 1]
-
-    def query(self) -> ms.Query:
-        """All streams equal on one key, or each to the next on a key of their own."""
-        names = self.names
-        keys = [f"k{place}" if self.is_chain else "k" for place in range(self.streams - 1)]
-        schemas = {
-            name: pa.schema([(column, pa.int64()) for column in ["ts", *self._columns(number), "v"]])
-            for number, name in enumerate(names)
-        }
-        where = " AND ".join(f"S{at}.{key} = S{at + 1}.{key}" for at, key in enumerate(keys))
-        windows = ", ".join(f"{name} [RANGE {self.window_rows - 1} MICROSECONDS]" for name in names)
-        columns = ", ".join(f"{name}.v AS {name}_v" for name in names)
-        return ms.query(f"SELECT {columns} FROM {windows} WHERE {where}", schemas, "ts")
-
-    def batches(self, size: int) -> Iterator[dict[str, pa.Table]]:
-        """Rows of all streams, so many of each at a time, without end."""
-        rng = np.random.default_rng(7)
-        orders = [
-            {column: rng.permutation(self.window_rows) for column in self._columns(number)}
-            for number in range(self.streams)
-        ]
-        begin = 0
-        while True:
-            rows = np.arange(begin, begin + size)
-            yield {
-                name: pa.table(
-                    {"ts": rows, **{key: order[rows % self.window_rows] for key, order in found.items()}, "v": rows}
-                )
-                for name, found in zip(self.names, orders, strict=True)
-            }
-            begin += size
-
-    def plan(self, is_turned: bool) -> str:
-        """Left-deep in the order of the streams, or in the opposite order."""
-        first, *others = reversed(self.names) if is_turned else self.names
-        text = first
-        for name in others:
-            text = f"({text} {name})"
-        return text
+_SIZES = (2_000, 50_000)
 
 
 @dataclass(frozen=True)
@@ -114,68 +57,61 @@ def run(window_rows: int = 1_000_000, wide: int = 20, console: Console | None = 
 
 
 def _pauses(window_rows: int, wide: int, console: Console) -> bool:
-    table = Table(
-        "query", "rows a stream and batch", "median steady batch, ms", "slowest of 20 after, ms", "ratio",
-        "Moving State's pause, ms",
-    )  # fmt: skip
-    found = []
+    found: list[Pause] = []
     for streams in (4, wide):
         for is_chain in (False, True):
-            for size in (2_000, 50_000):
-                rotation = Rotation(streams, window_rows, is_chain)
-                name = f"{streams}-way, {'different attributes' if is_chain else 'one key'}"
-                with console.status(f"{name}, {size:,} rows a stream and batch"):
-                    found.append(_pause(name, rotation, size))
-    for one in found:
-        table.add_row(
-            one.name,
-            f"{one.batch:,}",
-            f"{one.steady * 1e3:.1f}",
-            f"{one.slowest * 1e3:.1f}",
-            f"{one.ratio:.2f}",
-            f"{one.moving * 1e3:,.0f}",
-        )
-    console.print(table)
+            rotation = Rotation(streams, window_rows, is_chain)
+            name = f"{streams}-way, {'different attributes' if is_chain else 'one key'}"
+            with console.status(name):
+                pauses = _pauses_of(name, rotation)
+            for one in pauses:
+                text = f"{one.name}, {one.batch:,} rows a stream and batch: slowest of {_BATCHES} batches after"
+                text += f" {one.slowest * 1e3:.1f} ms, median before {one.steady * 1e3:.1f} ms, ratio {one.ratio:.2f};"
+                console.print(f"{text} Moving State pauses {one.moving * 1e3:,.0f} ms", highlight=False)
+            found += pauses
     worst = max(one.ratio for one in found)
     return _verdict(console, f"slowest batch after a transition: {worst:.2f} times a steady one, at most 2", worst <= 2)
 
 
-def _pause(name: str, rotation: Rotation, size: int) -> Pause:
-    steady, slowest, answer, engine = _through_a_transition(rotation, size, "jisc")
-    del engine
-    gc.collect()
-    _, _, expected, engine = _through_a_transition(rotation, size, None)
-    if answer != expected:
-        raise AssertionError(f"{name}: with a transition {answer}, without one {expected}")
-    began = time.process_time()
-    engine.migrate(rotation.plan(True), strategy="moving-state")
-    moving = time.process_time() - began
-    return Pause(name, size, steady, slowest, moving)
-
-
-def _through_a_transition(
-    rotation: Rotation, size: int, strategy: str | None
-) -> tuple[float, float, object, ms.Engine]:
-    """Fill the windows, measure steady batches, change the plan, measure again; the answer of the latter batches."""
+def _pauses_of(name: str, rotation: Rotation) -> list[Pause]:
+    """One engine, turned round at small batches, back at large ones, and once more by Moving State."""
     engine = ms.Engine(rotation.query(), plan=rotation.plan(False))
-    batches = rotation.batches(size)
-    # Two windows, so that rings have their final size and purging has begun.
-    for _ in range(2 * rotation.window_rows // size):
-        engine.push(next(batches))
-    before = [_timed(engine, next(batches))[0] for _ in range(_BATCHES)]
-    tally = Tally()
-    data = next(batches)
-    gc.collect()
+    place = 0
+
+    def push(size: int) -> tuple[float, pa.Table]:
+        nonlocal place
+        data = rotation.batch(place, size)
+        place += size
+        return _timed(engine, data)
+
+    # More than a window, so that rings have their final size and purging has begun.
+    while place < rotation.window_rows + rotation.window_rows // 4:
+        push(_SIZES[1])
+    measured: list[tuple[int, float, float]] = []
+    is_turned = True
+    for size in _SIZES:
+        steady = float(np.median([push(size)[0] for _ in range(_BATCHES)]))
+        began_at = place
+        gc.collect()
+        began = time.process_time()
+        engine.migrate(rotation.plan(is_turned))
+        beginning = time.process_time() - began
+        tally, after = Tally(), []
+        for _ in range(_BATCHES):
+            seconds, results = push(size)
+            after.append(seconds)
+            tally.add(results)
+        after[0] += beginning
+        if tally.answer() != rotation.answer(began_at, place):
+            raise AssertionError(f"{name}: {tally.answer()} after a transition, not {rotation.answer(began_at, place)}")
+        measured.append((size, steady, max(after)))
+        is_turned = not is_turned
+        while engine.migration is not None and not engine.migration.is_done:
+            push(_SIZES[1])
     began = time.process_time()
-    if strategy is not None:
-        engine.migrate(rotation.plan(True), strategy=strategy)
-    tally.add(engine.push(data))
-    after = [time.process_time() - began]
-    for _ in range(_BATCHES - 1):
-        seconds, results = _timed(engine, next(batches))
-        after.append(seconds)
-        tally.add(results)
-    return float(np.median(before)), max(after), tally.answer(), engine
+    engine.migrate(rotation.plan(is_turned), strategy="moving-state")
+    moving = time.process_time() - began
+    return [Pause(name, size, steady, slowest, moving) for size, steady, slowest in measured]
 
 
 def _timed(engine: ms.Engine, data: dict[str, pa.Table]) -> tuple[float, pa.Table]:
@@ -239,10 +175,9 @@ def _completeness_is_free(console: Console) -> bool:
 def _alternating(rotation: Rotation, size: int, count: int) -> tuple[float, float]:
     engines = [ms.Engine(rotation.query(), plan=rotation.plan(False)) for _ in range(2)]
     bypass_holes(engines[1])
-    batches = rotation.batches(size)
     times: list[list[float]] = [[], []]
     for number in range(rotation.window_rows // size + count):
-        data = next(batches)
+        data = rotation.batch(number * size, size)
         for which in (0, 1) if number % 2 else (1, 0):
             seconds, _ = _timed(engines[which], data)
             if number * size >= rotation.window_rows:
@@ -260,15 +195,15 @@ def _fill_is_vectorised(console: Console) -> bool:
     """Filling a state of a million rows beside joining the same rows from scratch."""
     rotation = Rotation(3, 1_000_000, False)
     query = rotation.query()
-    data = [next(rotation.batches(rotation.window_rows))]
+    data = rotation.batch(0, rotation.window_rows)
     scratch, fill, entries = [], [], 0
     for _ in range(2):
         engine = ms.Engine(query, plan="((S1 S2) S0)")
         began = time.process_time()
-        engine.push({name: data[0][name] for name in ("S1", "S2")})
+        engine.push({name: data[name] for name in ("S1", "S2")})
         scratch.append(time.process_time() - began)
         engine = ms.Engine(query, plan="((S0 S1) S2)")
-        engine.push(data[0])
+        engine.push(data)
         began = time.process_time()
         record = engine.migrate("((S1 S2) S0)", strategy="moving-state")
         fill.append(time.process_time() - began)
