@@ -5,6 +5,7 @@ Budget 0, so that nothing but a probe fills a hole.
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 import midstream as ms
@@ -84,6 +85,32 @@ def test_a_push_whose_rows_meet_each_other_and_a_hole() -> None:
     found = push(engine, *rows("r2@9 s2@9 t2@9 u2@9"))
     names = [f"r{a} s{b} t{c} u{d}" for a in (1, 2) for b in (1, 2) for c in (1, 2) for d in (1, 2)]
     assert found == sorted(names)[1:]
+
+
+@pytest.mark.parametrize("way", ["migrate", "restore"])
+def test_a_state_whose_key_has_a_part_that_only_some_of_its_streams_know(way: str) -> None:
+    """The push brings a row to a missing state's own stream and one to the join above, which has two keys."""
+    schema = pa.schema({"v": pa.int64(), "k": pa.int64(), "m": pa.int64(), "ts": pa.int64()})
+    inputs = ", ".join(f"{name} [RANGE 1 SECOND]" for name in "abcde")
+    query = ms.query(
+        f"SELECT d.v FROM {inputs} WHERE a.k = b.k AND b.k = c.k AND c.k = d.k AND d.k = e.k AND a.m = b.m",
+        schemas=dict.fromkeys("abcde", schema),
+        event_time="ts",
+    )
+
+    def table(number: int) -> pa.Table:
+        return pa.table([[number], [0], [0], [number]], schema=schema)
+
+    plan = "(c (((e a) d) b))"
+    engine = ms.Engine(query, plan=plan if way == "restore" else "((c d) ((a b) e))")
+    for number, stream in enumerate("adec"):
+        engine.push({stream: table(number)}, watermark=0)
+    if way == "restore":
+        engine = ms.Engine.restore(query, engine.snapshot())
+    else:
+        engine.migrate(plan, "jisc", budget=0)
+    out = engine.push({"b": table(5), "d": table(6)})
+    assert sorted(out.column("v").to_pylist()) == [1, 6]
 
 
 def rows(text: str) -> list[Row]:
