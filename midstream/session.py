@@ -6,6 +6,7 @@ the counters and the rows that were refused.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -26,6 +27,8 @@ from midstream.plan import Plan, default_plan, parse_plan
 from midstream.query.durations import Duration, duration
 from midstream.query.model import Query
 from midstream.query.parse import query as parse_query
+
+_logger = logging.getLogger("midstream")
 
 DEFAULT_LATE_LIMIT = 100_000
 _FINISHED = "finished: this engine takes no more rows; make a new one, or go on with Engine.restore from a snapshot"
@@ -84,7 +87,7 @@ class Engine:
         get_ready()
         self.query = query
         self._strategy = strategy
-        self._recorder: Recorder | None = None
+        self._recorders: list[Recorder] = []
         self._pipeline = Pipeline(query, _chosen_plan(query, plan))
         jump = None if max_jump is None else duration(max_jump)
         self._receiver = Receiver(query, self._pipeline.readers, jump, late == "keep")
@@ -140,6 +143,15 @@ class Engine:
             self._ended = f"closed, because a push broke off ({reason}); go on with Engine.restore from a snapshot"
             raise
         self._ended = None
+        self._deliver()
+
+    def _deliver(self) -> None:
+        """Tell listeners how migrations go on; an error of theirs must not take the results of a push with it."""
+        for recorder in self._recorders:
+            try:
+                recorder.deliver()
+            except Exception:
+                _logger.exception("midstream: a listener of a migration failed")
 
     def _count(self, intake: Intake) -> None:
         for stream, rows in intake.accepted.items():
@@ -176,8 +188,9 @@ class Engine:
             self._rows_out += released.num_rows
             self._pipeline = Pipeline(self.query, self.plan)
             self._ended = _FINISHED
-            if self._recorder is not None:
-                self._recorder.end()
+            for recorder in self._recorders:
+                recorder.end()
+            self._deliver()
             return released
         return self._pipeline.results.empty()
 
@@ -195,7 +208,7 @@ class Engine:
     @property
     def migration(self) -> Migration | None:
         """The latest migration as it stands, or None if there was none."""
-        return None if self._recorder is None else self._recorder.current
+        return self._recorders[-1].current if self._recorders else None
 
     def migrate(
         self,
@@ -220,7 +233,8 @@ class Engine:
         options = begin.options(budget, hold, chosen)
         recorder = Recorder(chosen.name, str(self.plan), str(target), on_event)
         self._pipeline.begin(lambda situation: begin.begun(chosen, situation, target, options, recorder))
-        self._recorder = recorder
+        self._recorders = [one for one in self._recorders if not one.current.is_done] + [recorder]
+        recorder.deliver()
         return recorder.current
 
     def stats(self) -> EngineStats:

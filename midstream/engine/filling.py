@@ -7,7 +7,7 @@ rows probe the other child, whose holes are filled as by any probe. A fill is ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -66,9 +66,11 @@ class Filler:
             for number, ids in self._round.of(node):
                 self._claim_below(node, number, ids)
         for node in joins:
-            for number, ids in self._round.of(node):
+            claims = self._round.of(node)
+            for place, (number, ids) in enumerate(claims):
                 assert node.state is not None and node.state.hole is not None
-                made = self._covered(node.state.hole, self._with_rows(node, number, ids), number)
+                pending = [other for other, _ in claims[place + 1 :]]
+                made = self._covered(node.state.hole, self._with_rows(node, number, ids), number, pending)
                 store(node, made)
                 self._round.made[id(node), number] = made
         for node in joins:
@@ -144,9 +146,9 @@ class Filler:
         if hole.remaining(number, self._windows[number].head) == 0:
             node.state.hole = None
 
-    def _covered(self, hole: Hole, delta: Delta, number: int) -> Delta:
+    def _covered(self, hole: Hole, delta: Delta, number: int, pending: Collection[int] = ()) -> Delta:
         """The combinations that are missing, contain a row being filled, and are still alive."""
-        passed = hole.covered(delta.combos, number, self.floor)
+        passed = hole.covered(delta.combos, number, self.floor, pending)
         if passed is None:
             return delta
         count = check_kernels.pack(delta.combos, 0, passed)

@@ -15,6 +15,15 @@ class HeldBack:
         self._builder = builder
         self._waiting: list[pa.Table] = []
         self._released: list[pa.Table] = []
+        self._holder: object | None = None
+
+    def hold_for(self, holder: object) -> None:
+        """Hold back what this holder puts here, until everything is released."""
+        self._holder = holder
+
+    def is_held_for(self, holder: object) -> bool:
+        """Whether this holder's results are held back."""
+        return self._holder is holder
 
     def put(self, combos: Combos) -> None:
         """Hold results back."""
@@ -26,9 +35,10 @@ class HeldBack:
             self._released.append(table)
 
     def release(self) -> None:
-        """Let go of everything."""
+        """Let go of everything; nothing is held back from now on."""
         self._released += self._waiting
         self._waiting = []
+        self._holder = None
 
     def take(self) -> list[pa.Table]:
         """What has been released since the last call."""

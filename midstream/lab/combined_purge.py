@@ -51,7 +51,9 @@ class CombinedPurge(ParallelTrack):
         for node in old.joins():
             _keep_longer(node, window, found)
         tracks = _CombinedPurge(old, transition.fresh(since), since, list(found.windows), transition.recorder)
-        return tracks.for_window(window).holding(found.held if transition.options.hold else None).or_successor()
+        if transition.options.hold:
+            tracks.hold(found.held)
+        return tracks.for_window(window).or_successor()
 
 
 def _keep_longer(node: JoinNode, window: int, situation: Situation) -> None:

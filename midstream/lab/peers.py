@@ -138,10 +138,11 @@ class CombinedTrack(ParallelTrack):
     def begin(self, transition: Transition) -> Course:
         since = transition.tails()
         found = transition.situation
-        held = found.held if transition.options.hold else None
         kind = _Combined if len(found.query.inputs) > 2 else Parallel
         tracks = kind(found.course, transition.fresh(since), since, list(found.windows), transition.recorder)
-        return tracks.holding(held).or_successor()
+        if transition.options.hold:
+            tracks.hold(found.held)
+        return tracks.or_successor()
 
 
 class _Combined(Parallel):
@@ -180,11 +181,12 @@ def migrate_by(strategy: Strategy, engine: ms.Engine, plan: str, options: Option
         refusal = strategy.refusal(situation, target)
         if refusal is not None:
             raise EngineError(f"migrate: {refusal}")
+        situation.held.release()
         began = time.perf_counter()
         course = strategy.begin(Transition(situation, target, options or Options(), recorder))
         recorder.spend(began)
         return course
 
     engine._pipeline.begin(begin)
-    engine._recorder = recorder
+    engine._recorders = [recorder]
     return recorder

@@ -39,6 +39,7 @@ def begun(strategy: Strategy, situation: Situation, plan: Plan, chosen: Options,
     refusal = strategy.refusal(situation, plan)
     if refusal is not None:
         raise EngineError(f"migrate: {refusal}")
+    situation.held.release()
     began = time.perf_counter()
     course = strategy.begin(Transition(situation, plan, chosen, recorder))
     recorder.spend(began)

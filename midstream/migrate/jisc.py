@@ -34,7 +34,12 @@ class JustInTime:
         return None
 
     def begin(self, transition: Transition) -> Course:
-        return Filling(successor(transition), transition.options, transition.recorder)
+        executor = successor(transition)
+        transition.recorder.begin(executor.holes())
+        if executor.holes():
+            return Filling(executor, transition.options, transition.recorder)
+        transition.recorder.end()
+        return executor
 
 
 def successor(transition: Transition) -> TreeExecutor:
@@ -47,7 +52,6 @@ def successor(transition: Transition) -> TreeExecutor:
         running = running.executor
     if isinstance(running, TreeExecutor) and running.knows_all_rows:
         return running.successor(transition.plan)
-    transition.situation.held.release()
     executor = transition.fresh()
     executor.make_holes()
     return executor
@@ -61,9 +65,6 @@ class Filling:
         self._options = options
         self._recorder = recorder
         self._rows = 0
-        recorder.begin(executor.holes())
-        if executor.holes() == 0:
-            recorder.end()
 
     @property
     def plan(self) -> Plan:

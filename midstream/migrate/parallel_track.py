@@ -37,9 +37,10 @@ class ParallelTrack:
     def begin(self, transition: Transition) -> Course:
         since = transition.tails()
         found = transition.situation
-        held = found.held if transition.options.hold else None
         tracks = Parallel(found.course, transition.fresh(since), since, list(found.windows), transition.recorder)
-        return tracks.holding(held).or_successor()
+        if transition.options.hold:
+            tracks.hold(found.held)
+        return tracks.or_successor()
 
 
 class Parallel(TwoTracks):
@@ -47,15 +48,20 @@ class Parallel(TwoTracks):
 
     _held: HeldBack | None = None
 
-    def holding(self, held: HeldBack | None) -> Parallel:
-        """Hold the new plan's results back until the old plan is dropped, as the paper does."""
+    def hold(self, held: HeldBack) -> None:
+        """Hold the new plan's results back until the old plan is dropped, as the paper does.
+
+        Another migration on top ends that: it has to see every result to tell which of them count.
+        """
         self._held = held
-        return self
+        held.hold_for(self)
 
     def or_successor(self) -> Course:
         """The new plan alone if there is no old row."""
         if self._left():
             return self
+        if self._held is not None:
+            self._held.release()
         self._recorder.end()
         return self._new
 
@@ -69,14 +75,14 @@ class Parallel(TwoTracks):
                 yield counted
         for combos in self._new.process(deltas, floor):
             self._results_of_new += len(combos.starts)
-            if self._held is None:
-                yield combos
-            else:
+            if self._held is not None and self._held.is_held_for(self):
                 self._held.put(combos)
+            else:
+                yield combos
 
     def after_push(self, watermark: int) -> Course:
         course = super().after_push(watermark)
-        if self._held is not None and course is not self:
+        if self._held is not None and self._held.is_held_for(self) and course is not self:
             self._held.release()
         return course
 

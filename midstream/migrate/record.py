@@ -49,6 +49,7 @@ class Recorder:
     def __init__(self, strategy: str, from_plan: str, to_plan: str, listener: Listener | None):
         self.current = Migration(strategy, from_plan, to_plan, "begun", 0, 0, 0, 0, 0.0, 0, 0)
         self._listener = listener
+        self._untold: list[Migration] = []
 
     def spend(self, since: float) -> None:
         """Add the time since a moment of `time.perf_counter`."""
@@ -81,5 +82,11 @@ class Recorder:
             self._tell()
 
     def _tell(self) -> None:
+        self._untold.append(self.current)
+
+    def deliver(self) -> None:
+        """Tell the listener of each phase since the last call, now that whatever runs has been put in place."""
+        told, self._untold = self._untold, []
         if self._listener is not None:
-            self._listener(self.current)
+            for record in told:
+                self._listener(record)

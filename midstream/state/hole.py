@@ -9,7 +9,7 @@ States of a row in a set with a record: 0 missing, 2 being filled right now, 1 f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,8 +83,9 @@ class Hole:
 
     def reordered(self, inputs: tuple[int, ...]) -> Hole:
         """The same hole for combinations whose columns are in another order."""
-        self._inputs = inputs
-        return self
+        twin = Hole(inputs, self._marks)
+        twin._records = self._records
+        return twin
 
     def settle(self, number: int, claimed: Ints) -> None:
         """The claimed rows' combinations are stored: the rows leave the box."""
@@ -92,8 +93,14 @@ class Hole:
         kernels.settle(claimed, record.filled, record.base)
         record.remaining -= len(claimed)
 
-    def covered(self, combos: Combos, number: int, floor: int) -> NDArray[np.bool_] | None:
-        """Which combinations are in the box, contain a row of an input that is being filled, and live; None if all."""
+    def covered(
+        self, combos: Combos, number: int, floor: int, pending: Collection[int] = ()
+    ) -> NDArray[np.bool_] | None:
+        """Which combinations are in the box, contain a row of an input that is being filled, and live; None if all.
+
+        Rows of other inputs that are being filled have left the box, but for the `pending` inputs, whose turn comes
+        after this one.
+        """
         passed = np.empty(len(combos.starts), np.bool_)
         record = self._records[number]
         marks = np.array([self._marks[one] for one in self._inputs])
@@ -105,7 +112,9 @@ class Hole:
                 places = self._inputs.index(other)
                 passed &= combos.rows[:, places] >= filled.base
                 alive = np.flatnonzero(passed)
-                passed[alive[filled.filled[combos.rows[alive, places] - filled.base] != MISSING]] = False
+                states = filled.filled[combos.rows[alive, places] - filled.base]
+                has_left = states == FILLED if other in pending else states != MISSING
+                passed[alive[has_left]] = False
                 all_pass = False
         return None if all_pass else passed
 

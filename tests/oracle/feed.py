@@ -89,7 +89,7 @@ def draw_tables(draft: Draft, rng: random.Random, rows: int, big: bool) -> None:
 def draw_feed(draft: Draft, rng: random.Random, shape: Shape, total: int, big: bool) -> Feed:
     """Rows and watermarks; sets the delays of the streams in the draft."""
     mode = shape.watermarks or rng.choice(WATERMARKS)
-    spread = rng.choice([0, 1, 3, 6])
+    spread = rng.choice([2, 3] if shape.ties else [0, 1, 3, 6])
     streams = [one for one in draft.sources.values() if not one.is_static]
     _set_delays(draft, rng, streams, mode, spread)
     streams = [draft.sources[one.name] for one in streams]
@@ -99,6 +99,8 @@ def draw_feed(draft: Draft, rng: random.Random, shape: Shape, total: int, big: b
     late = "late" in mode or (mode == "switch" and rng.random() < 0.3)
     sizes = [50, 200, 500] if big else [1, 2, 3, 5, 10, 20, 50]
     size = rng.choice(sizes)
+    if shape.ties:
+        size, clock.step = max(size, 20), 0.08
     switch_at = rng.randint(1, 4)
     pushes: list[Push] = []
     watermark: int | None = None

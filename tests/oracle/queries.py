@@ -33,6 +33,7 @@ class Shape:
     time: str | None = None
     big: bool | None = None
     self_join: bool | None = None  # one stream under two aliases
+    ties: bool = False  # many rows of a push, in disorder, at one moment
 
 
 @dataclass

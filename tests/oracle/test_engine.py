@@ -65,6 +65,11 @@ def test_every_kind_of_window(windows: str) -> None:
     check(11_000, BLOCK, everything, windows=windows)
 
 
+@pytest.mark.parametrize("windows", ["range", "rows"])
+def test_many_rows_at_one_moment(windows: str) -> None:
+    check(16_800, BLOCK, every_batching, windows=windows, ties=True)
+
+
 @pytest.mark.parametrize("windows", ["range", "mixed", "rows"])
 def test_one_stream_under_two_aliases(windows: str) -> None:
     check(16_000, BLOCK, every_batching, windows=windows, self_join=True, inputs=2)

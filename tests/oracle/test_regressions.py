@@ -34,6 +34,18 @@ def test_a_row_that_left_a_rows_window_is_not_taken_for_its_successor(plan: str)
         assert engine.push({"b": rows([2], [1001])}).num_rows == 12
 
 
+def test_rows_of_one_moment_arrive_by_their_position() -> None:
+    """Also where the table is not in the order of event time."""
+    query = ms.query(
+        "SELECT a.v AS av, b.v AS bv FROM a [ROWS 1], b [ROWS 1] WHERE a.k = b.k",
+        schemas=dict.fromkeys("ab", SCHEMA),
+        event_time="ts",
+    )
+    engine = ms.Engine(query)
+    engine.push({"a": rows([1, 1, 1, 1], [5, 3, 5, 4])})
+    assert engine.push({"b": rows([1], [6])}).column("av").to_pylist() == [2]
+
+
 @pytest.mark.parametrize("plan", ["(a b)", "(b a)"])
 def test_the_ends_of_int64_are_not_less_than_themselves(plan: str) -> None:
     query = ms.query(

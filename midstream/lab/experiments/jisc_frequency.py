@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from midstream.lab.experiment import Experiment, Outcome, Progress, Settings, verdict
-from midstream.lab.experiments.jisc_streams import PAPER, Streams, get_ready
+from midstream.lab.experiments.jisc_streams import PAPER, Streams, get_ready, not_behind
 from midstream.lab.race import CACQ, JISC, PARALLEL_TRACK, Lane, Race, lanes_for
 
 _UNITS = 20
@@ -74,10 +74,7 @@ def _outcome(seconds: dict[tuple[int, str], float], tuples: int, periods: tuple[
     cacq = {one: seconds[one, CACQ.name] / seconds[one, JISC.name] for one in periods}
     problems = []
     for name, leads in ((PARALLEL_TRACK.name, track), (CACQ.name, cacq)):
-        behind = [one for one in periods if leads[one] < 1]
-        if behind:
-            lead = 1 / min(leads.values())
-            problems.append(f"{name} is ahead of JISC at {', '.join(map(str, behind))} units, by up to {lead:.2f}x")
+        problems += not_behind(name, leads, "units")
     most_often = periods[0]
     if seconds[most_often, PARALLEL_TRACK.name] < seconds[most_often, CACQ.name]:
         problems.append(

@@ -6,7 +6,7 @@ partner in every other window on average, at every level of a plan, and twenty j
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +18,8 @@ from midstream.lab.answers import Digest, digest_of, rows_join
 from midstream.lab.race import Contender, Race, lanes_for
 
 PAPER = "JISC: Adaptive Stream Processing Using Just-In-Time State Completion, EDBT 2014"
+#: What two equal contenders may differ by in one run.
+NOISE = 0.03
 SCHEMA = pa.schema({"ts": pa.int64(), "k": pa.int64(), "v": pa.int64()})
 
 
@@ -101,6 +103,26 @@ def get_ready(contenders: Sequence[Contender], is_theta: bool = False) -> None:
         race.run(small.batches(0, 96))
         race.migrate(plan)
         race.run(small.batches(96))
+
+
+def not_behind(name: str, leads: Mapping[int, float], what: str) -> list[str]:
+    """Where a contender is not behind JISC, in words; `leads` are its times relative to JISC's, by the point measured.
+
+    >>> not_behind("CACQ", {4: 0.8, 8: 1.01, 12: 2.0}, "joins")
+    ['CACQ is faster at 4 joins, up to 1.25x', 'CACQ is level with JISC at 8 joins']
+    """
+    faster = [point for point, lead in leads.items() if lead < 1 - NOISE]
+    level = [point for point, lead in leads.items() if abs(lead - 1) <= NOISE]
+    found = []
+    if faster:
+        found.append(f"{name} is faster at {_listed(faster)} {what}, up to {1 / min(leads.values()):.2f}x")
+    if level:
+        found.append(f"{name} is level with JISC at {_listed(level)} {what}")
+    return found
+
+
+def _listed(points: Sequence[int]) -> str:
+    return ", ".join(str(point) for point in points)
 
 
 def left_deep(names: tuple[str, ...]) -> str:
