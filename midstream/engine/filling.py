@@ -69,8 +69,9 @@ class Filler:
             claims = self._round.of(node)
             for place, (number, ids) in enumerate(claims):
                 assert node.state is not None and node.state.hole is not None
+                hole = node.state.hole
                 pending = [other for other, _ in claims[place + 1 :]]
-                made = self._covered(node.state.hole, self._with_rows(node, number, ids), number, pending)
+                made = self._covered(hole, self._with_rows(node, number, ids, hole), number, pending)
                 store(node, made)
                 self._round.made[id(node), number] = made
         for node in joins:
@@ -129,7 +130,8 @@ class Filler:
         assert node.state is not None and node.state.hole is not None
         made = None
         if len(claimed):
-            made = self._covered(node.state.hole, self._with_rows(node, number, claimed), number)
+            hole = node.state.hole
+            made = self._covered(hole, self._with_rows(node, number, claimed, hole), number)
             store(node, made)
         self._settle(node, number, claimed, 0 if made is None else len(made))
         return made
@@ -154,41 +156,42 @@ class Filler:
         count = check_kernels.pack(delta.combos, 0, passed)
         return Delta(delta.inputs, Combos(*(array[:count] for array in delta.combos)), self._windows)
 
-    def _with_rows(self, node: LiveNode, number: int, ids: Ints) -> Delta:
-        """All combinations of a node that contain one of these rows of an input; perhaps some with other rows too."""
+    def _with_rows(self, node: LiveNode, number: int, ids: Ints, target: Hole) -> Delta:
+        """All combinations of a node that contain one of these rows of an input and may be in the hole being filled.
+
+        Perhaps some others too.
+        """
         if isinstance(node, LeafNode):
             return Delta.of_rows(number, ids, self._windows)
         child = node.left if number in node.left.inputs else node.right
         other = node.other(child)
-        part = self._entries_with_rows(node, child, number, ids)
+        part = self._entries_with_rows(child, number, ids, target)
         block = Block(len(node.inputs), max(_SMALLEST_BLOCK, len(part) + len(part) // 4), False)
         if len(part):
             self.fill_for(other, part)
             drained(node.matches(part, other, block))
         return Delta(node.inputs, block.content(), self._windows)
 
-    def _entries_with_rows(self, node: JoinNode, child: LiveNode, number: int, ids: Ints) -> Delta:
+    def _entries_with_rows(self, child: LiveNode, number: int, ids: Ints, target: Hole) -> Delta:
         """As `_with_rows`, from what the child has stored if its index leads there from the rows of that input."""
         if isinstance(child, LeafNode) or child.state is None or not self._leads_to_entries(child, number):
-            return self._with_rows(child, number, ids)
-        hole, own = child.state.hole, node.state.hole if node.state is not None else None
+            return self._with_rows(child, number, ids, target)
+        hole = child.state.hole
         if hole is not None:
-            # A twin was missing just what the node is missing, so what it stored now for these rows is all there is.
-            is_twin = own is not None and hole.is_twin(own, number)
-            made = self._round.made.get((id(child), number))
-            if made is not None and own is not None:
-                if is_twin:
-                    return self._part_of_round(made, own, hole, child, number, ids)
-            else:
-                claimed = hole.claim(number, self._windows[number].head, ids.copy())
-                made = self._complete(child, number, claimed)
-                if made is not None and is_twin and len(claimed) == len(ids):
-                    return made
+            # A twin was missing just what is to be filled, so what it stored now for these rows is all there is.
+            is_twin = hole.is_twin(target, number)
+            claimed = hole.claim(number, self._windows[number].head, ids.copy())
+            made = self._complete(child, number, claimed)
+            if is_twin and made is not None and len(claimed) == len(ids):
+                return made
+            in_round = self._round.made.get((id(child), number))
+            if is_twin and in_round is not None and len(claimed) == 0:
+                return self._part_of_round(in_round, target, hole, child, number, ids)
         return self._stored_with_rows(child, number, ids)
 
-    def _part_of_round(self, made: Delta, own: Hole, hole: Hole, child: JoinNode, number: int, ids: Ints) -> Delta:
+    def _part_of_round(self, made: Delta, target: Hole, hole: Hole, child: JoinNode, number: int, ids: Ints) -> Delta:
         """What the child made in this round for the rows that the node is filling, and what it had of them before."""
-        places = np.flatnonzero(own.is_filling(number, made.combos.rows[:, made.inputs.index(number)]))
+        places = np.flatnonzero(target.is_filling(number, made.combos.rows[:, made.inputs.index(number)]))
         part = selected(made.combos, places)
         before = ids[~hole.is_filling(number, ids)]
         if len(before) == 0:
