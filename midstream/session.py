@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from midstream.engine.checkpoint import check_windows, described, windows_as_json
 from midstream.engine.event_time import LATE
-from midstream.engine.intake import Intake, Receiver, TableLike, WatermarkLike, named_tables
+from midstream.engine.intake import Intake, Receiver, TableLike, WatermarkLike, microseconds, named_tables
 from midstream.engine.pipeline import Pipeline
 from midstream.engine.snapshot import Snapshot, same_or_reason
 from midstream.engine.stats import EngineStats
@@ -25,7 +25,7 @@ from midstream.migrate import STRATEGIES, Migration, begin
 from midstream.migrate.record import Recorder
 from midstream.plan import Plan, default_plan, parse_plan
 from midstream.query.durations import Duration, duration
-from midstream.query.model import Query
+from midstream.query.model import Query, WindowKind
 from midstream.query.parse import query as parse_query
 
 _logger = logging.getLogger("midstream")
@@ -307,6 +307,32 @@ class Engine:
         engine._rows_in, engine._rows_out = dict(meta["rows_in"]), meta["rows_out"]
         engine._refused = {stream: dict(reasons) for stream, reasons in meta["refused"].items()}
         engine._pipeline.go_on(meta["numbers"], taken.windows)
+        return engine
+
+    @classmethod
+    def resume(
+        cls,
+        query: Query,
+        rows: Mapping[str, TableLike],
+        watermark: WatermarkLike,
+        *,
+        tables: Mapping[str, TableLike] | None = None,
+        plan: Plan | str | None = None,
+        strategy: str = "jisc",
+    ) -> Engine:
+        """An engine that goes on after rows whose results are out already, for those who keep the rows themselves.
+
+        `rows` are those that are still in their stream's window at the watermark, which is explicit from now on. Every
+        join state starts as a hole, and `migration` tells how they fill. A query with ROWS windows needs a snapshot
+        instead: rows alone do not tell the order in which they came.
+        """
+        if any(one.window.kind is WindowKind.ROWS for one in query.inputs):
+            raise EngineError("resume: the query has ROWS windows; go on with Engine.restore from a snapshot")
+        engine = cls(query, plan=plan, tables=tables, strategy=strategy)
+        known = engine._receiver.receive(rows, None, engine._watermark)
+        engine._watermark.advance(known.maxima, microseconds(watermark))
+        engine._pipeline.go_on_from(known.accepted, engine._watermark.current)
+        engine.migrate(engine.plan, strategy="jisc")
         return engine
 
 

@@ -151,6 +151,18 @@ class Pipeline:
             self._windows[number].make_room(len(rows), self._purged_to)
             self._windows[number].append(rows)
         self._held.put_table(windows[HELD])
+        self._course = self._all_missing()
+
+    def go_on_from(self, accepted: Mapping[str, Accepted], watermark: int) -> None:
+        """Go on after rows whose results are out already, every join state being a hole."""
+        assert not self._tracks_arrivals, "rows alone do not tell their arrival numbers"
+        self._purged_to = watermark
+        for number, rows in self._arrived(accepted).items():
+            self._windows[number].make_room(len(rows), watermark)
+            self._windows[number].append(rows)
+        self._course = self._all_missing()
+
+    def _all_missing(self) -> TreeExecutor:
         executor = TreeExecutor(self._query, self.plan, self._windows, self.readers)
         executor.make_holes()
-        self._course = executor
+        return executor
