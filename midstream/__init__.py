@@ -2,11 +2,11 @@
 
 >>> import midstream as ms
 >>> sorted(name for name in ms.__all__ if name.endswith("Error"))
-['EngineError', 'InputError', 'MidstreamError', 'PlanError', 'QueryError', 'SnapshotError']
+['EngineError', 'InputError', 'MidstreamError', 'PlanError', 'QueryError', 'SnapshotError', 'SparkError']
 """
 
 from midstream.engine.snapshot import Snapshot
-from midstream.errors import EngineError, InputError, MidstreamError, PlanError, QueryError, SnapshotError
+from midstream.errors import EngineError, InputError, MidstreamError, PlanError, QueryError, SnapshotError, SparkError
 from midstream.plan import Plan
 from midstream.query import Query, query
 from midstream.session import Engine, get_ready
@@ -22,6 +22,7 @@ __all__ = [
     "QueryError",
     "Snapshot",
     "SnapshotError",
+    "SparkError",
     "get_ready",
     "query",
 ]

@@ -29,3 +29,7 @@ class EngineError(MidstreamError):
 
 class SnapshotError(MidstreamError):
     """A snapshot cannot be read, or does not fit the query."""
+
+
+class SparkError(MidstreamError):
+    """A join on Spark cannot be set up or go on: its options, the session's settings or the checkpoint do not fit."""

@@ -1,0 +1,62 @@
+"""Rows -> cells: coordinates from codes, and a stable sort by cell in two passes.
+
+The function of `add_coordinates` may never change: rows that a checkpoint keeps were routed by it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from midstream.kernels.hashing import mix
+
+_HALF = np.uint64(32)
+
+
+@njit(cache=True)
+def add_coordinates(codes, seed, share, stride, cells):
+    """Add ``stride`` times the coordinate of each code, a number below `share`, to `cells`.
+
+    The upper half of the mixed code is scaled down to the share: all of its bits count, and no division is needed. Hash
+    tables inside of a cell use the lower bits, of a code mixed without seed.
+    """
+    for i in range(codes.size):
+        upper = np.uint64(mix(codes[i] ^ seed)) >> _HALF
+        cells[i] += stride * np.int64((upper * np.uint64(share)) >> _HALF)
+
+
+@njit(cache=True)
+def mark(codes, wanted, bit, marks):
+    """Set a bit in the marks of the codes that are among `wanted`, which is sorted."""
+    for i in range(codes.size):
+        code = codes[i]
+        low = 0
+        high = wanted.size
+        while low < high:
+            middle = (low + high) // 2
+            if wanted[middle] < code:
+                low = middle + 1
+            else:
+                high = middle
+        if low < wanted.size and wanted[low] == code:
+            marks[i] |= bit
+
+
+@njit(cache=True)
+def group(cells, count):
+    """The places of the rows by cell, in their order inside a cell, and where in that list each cell begins.
+
+    The last of the ``count + 1`` beginnings is the end.
+    """
+    begins = np.zeros(count + 1, np.int64)
+    for i in range(cells.size):
+        begins[cells[i] + 1] += 1
+    for cell in range(count):
+        begins[cell + 1] += begins[cell]
+    free = begins.copy()
+    order = np.empty(cells.size, np.int64)
+    for i in range(cells.size):
+        cell = cells[i]
+        order[free[cell]] = i
+        free[cell] += 1
+    return order, begins

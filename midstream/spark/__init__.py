@@ -1,0 +1,39 @@
+"""Joins on Spark Structured Streaming: streaming DataFrames in, a streaming DataFrame out.
+
+``midstream.spark.sql`` and ``midstream.spark.join`` need PySpark: ``pip install 'midstream[spark]'``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from midstream.spark.api import explain, join, sql
+    from midstream.spark.progress import Progress, cell_reports, progress
+
+__all__ = ["Progress", "cell_reports", "explain", "join", "progress", "sql"]
+
+_PLACES = {
+    "Progress": "midstream.spark.progress",
+    "cell_reports": "midstream.spark.progress",
+    "explain": "midstream.spark.api",
+    "join": "midstream.spark.api",
+    "progress": "midstream.spark.progress",
+    "sql": "midstream.spark.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for when it is asked for: hosts and tests of single parts do without PySpark."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    try:
+        return getattr(importlib.import_module(_PLACES[name]), name)
+    except ModuleNotFoundError as problem:
+        if problem.name is None or problem.name.partition(".")[0] != "pyspark":
+            raise
+        raise ModuleNotFoundError(
+            "midstream.spark needs PySpark: pip install 'midstream[spark]'", name="pyspark"
+        ) from None

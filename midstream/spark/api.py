@@ -1,0 +1,170 @@
+"""What users call: DataFrames in, a DataFrame out."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from midstream.engine.intake import microseconds
+from midstream.errors import SparkError
+from midstream.migrate import STRATEGIES
+from midstream.plan import parse_plan
+from midstream.query.durations import duration
+from midstream.spark.listener import listen
+from midstream.spark.operator import DataFrame, joined, schema_of
+from midstream.spark.settings import prepare
+from midstream.spark.spec import JoinSpec
+
+Moment = int | datetime.datetime
+
+
+def sql(
+    text: str,
+    streams: Mapping[str, DataFrame],
+    event_time: str | Mapping[str, str],
+    delay: str | Mapping[str, str] | None = None,
+    *,
+    partitions: int | None = None,
+    plan: str | None = None,
+    strategy: str = "jisc",
+    schedule: Sequence[tuple[Moment, str]] = (),
+    rates: Mapping[str, float] | None = None,
+    hot_keys: Mapping[str, Sequence[Any]] | None = None,
+    allow_incomplete: bool = False,
+    host_idle: str = "15 minutes",
+) -> DataFrame:
+    """Join streaming DataFrames by a query; the result is a streaming DataFrame.
+
+    `streams` gives the DataFrames by the names that the query has for them. `event_time` names the column with the
+    event time, for all or for each stream: a timestamp, a timestamp without zone (taken as UTC), or an integer of
+    microseconds. `delay` is how late rows may be, for all or for each stream, as `withWatermark` takes it; streams that
+    have a watermark keep theirs.
+
+    `partitions` is the number of cells that work in parallel (default: the session's cores). With `rates` (relative
+    rates of the streams) and `hot_keys` (values of key columns whose rows are spread over cells) it decides where rows
+    go, which stays fixed for the life of a checkpoint.
+
+    `plan` is the plan to start with, `schedule` lists moments of event time with the plans that cells change to when
+    the watermark reaches them, by `strategy`. After a restart the plan that ran goes on, unless the code gives another
+    than it gave before. `allow_incomplete` accepts a larger window than that of the checkpoint: its older rows are
+    missing. `host_idle` is how long an engine waits for its next batch before its memory is freed.
+
+    If all DataFrames are batch DataFrames, the result is one too, with the results of all their rows.
+    """
+    frames = dict(streams)
+    session = _session(frames)
+    schemas = {name: schema_of(name, frame) for name, frame in frames.items()}
+    event_times = dict.fromkeys(frames, event_time) if isinstance(event_time, str) else dict(event_time)
+    delays = dict.fromkeys(frames, delay) if isinstance(delay, str) else dict(delay or {})
+    for name in delays:
+        if name not in frames:
+            raise SparkError(f"delay: unknown stream {name!r}; streams: {', '.join(frames)}")
+    chosen = prepare(session, partitions)
+    spec = JoinSpec(
+        text=text,
+        schemas=schemas,
+        event_time=event_times,
+        cells=chosen,
+        rates=dict(rates or {}),
+        hot_keys={name: list(values) for name, values in (hot_keys or {}).items()},
+        plan=plan,
+        strategy=strategy,
+        schedule=tuple((microseconds(moment), one) for moment, one in schedule),
+        allow_incomplete=allow_incomplete,
+        host_idle=duration(host_idle) / 1e6,
+        operator=uuid.uuid4().hex[:8],
+    )
+    _check(spec, frames)
+    if any(frame.isStreaming for frame in frames.values()):
+        listen(session)
+    return joined(spec, frames, {name: wait for name, wait in delays.items() if wait is not None})
+
+
+def join(
+    streams: Mapping[str, DataFrame],
+    on: str | Sequence[str],
+    within: str | Mapping[str, str],
+    event_time: str | Mapping[str, str],
+    delay: str | Mapping[str, str] | None = None,
+    *,
+    select: Sequence[str] = ("*",),
+    **options: Any,
+) -> DataFrame:
+    """Join streaming DataFrames without writing a query.
+
+    `on` is a column that all have and that must be equal, or conditions such as ``["o.id = p.order_id", "p.amount >
+    10"]``, all of which must hold. `within` is the window of all or of each stream: ``"10 minutes"``. `select` are the
+    columns of the result, `*` for all, named `stream_column`. Other options are those of `sql`.
+    """
+    return sql(join_text(streams, on, within, select), streams, event_time, delay, **options)
+
+
+def join_text(
+    streams: Mapping[str, Any], on: str | Sequence[str], within: str | Mapping[str, str], select: Sequence[str]
+) -> str:
+    """The query that `join` stands for.
+
+    >>> join_text({"o": 0, "p": 0}, "id", "10 minutes", ["o.id"])
+    'SELECT o.id FROM o [RANGE 10 MINUTES], p [RANGE 10 MINUTES] WHERE o.id = p.id'
+    """
+    names = list(streams)
+    if len(names) < 2:
+        raise SparkError("join: give at least two streams")
+    windows = dict.fromkeys(names, within) if isinstance(within, str) else dict(within)
+    for name in names:
+        if name not in windows:
+            raise SparkError(f"join: no window for stream {name!r}; give within={{{name!r}: '10 minutes'}}")
+    if isinstance(on, str) and on.isidentifier():
+        conditions = [f"{left}.{on} = {right}.{on}" for left, right in itertools.pairwise(names)]
+    else:
+        conditions = [on] if isinstance(on, str) else list(on)
+    inputs = ", ".join(f"{name} [RANGE {windows[name].upper()}]" for name in names)
+    where = " AND ".join(conditions if len(conditions) == 1 else (f"({one})" for one in conditions))
+    return f"SELECT {', '.join(select)} FROM {inputs} WHERE {where}"
+
+
+def explain(
+    text: str,
+    streams: Mapping[str, DataFrame],
+    event_time: str | Mapping[str, str],
+    *,
+    partitions: int,
+    rates: Mapping[str, float] | None = None,
+    hot_keys: Mapping[str, Sequence[Any]] | None = None,
+) -> str:
+    """Where rows would go: the dimensions with their shares, and the copies that each stream pays."""
+    schemas = {name: schema_of(name, frame) for name, frame in streams.items()}
+    event_times = dict.fromkeys(streams, event_time) if isinstance(event_time, str) else dict(event_time)
+    keys = {name: list(values) for name, values in (hot_keys or {}).items()}
+    spec = JoinSpec(text, schemas, event_times, partitions, rates=dict(rates or {}), hot_keys=keys)
+    return spec.routing.explain()
+
+
+def _session(frames: Mapping[str, DataFrame]) -> Any:
+    if not frames:
+        raise SparkError("streams: give a DataFrame for each stream of the query")
+    sessions = [frame.sparkSession for frame in frames.values()]
+    if any(session != sessions[0] for session in sessions):
+        raise SparkError("streams: the DataFrames are of different sessions; make all in one session")
+    return sessions[0]
+
+
+def _check(spec: JoinSpec, frames: Mapping[str, DataFrame]) -> None:
+    """Everything that can be known to fail is told before a query starts."""
+    query = spec.query
+    spec.routing.fingerprint()
+    if spec.strategy not in (names := [one.name for one in STRATEGIES]):
+        raise SparkError(f"strategy: unknown strategy {spec.strategy!r}; strategies: {', '.join(names)}")
+    for plan in [*([] if spec.plan is None else [spec.plan]), *(plan for _, plan in spec.schedule)]:
+        parse_plan(plan, query.aliases)
+    if query.tables:
+        raise SparkError(
+            f"streams: {query.tables[0]!r} has no window; give it one, such as [RANGE 1 HOUR] or [UNBOUNDED]"
+        )
+    kinds = {frames[one.source].isStreaming for one in query.inputs}
+    if len(kinds) > 1:
+        batch = next(one.source for one in query.inputs if not frames[one.source].isStreaming)
+        raise SparkError(f"streams: {batch!r} is a batch DataFrame beside streaming ones; use spark.readStream for it")

@@ -1,0 +1,177 @@
+"""A cell: one engine over the rows that are routed to it, and what one batch does to it.
+
+Where it runs, in a host process or in a worker, makes no difference here. A stamp says which committed batch the engine
+stands at: whoever pushes names the stamp that the state store has, and is refused if the engine stands elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from midstream.errors import SparkError
+from midstream.kernels.types import SMALLEST
+from midstream.query.model import Column
+from midstream.session import Engine
+from midstream.spark.ledger import SNAPSHOT_LANE
+from midstream.spark.parcels import concatenated, from_stored, from_wire, to_wire
+from midstream.spark.spec import JoinSpec
+from midstream.state.arrow import single
+
+#: No watermark yet.
+NONE_YET = int(SMALLEST)
+#: Results leave in pieces of about so many bytes; Spark takes all pieces of a batch in one Arrow array.
+RESULT_BYTES = 8 << 20
+MOST_RESULT_BYTES = 1_900_000_000
+_PIECE = 8 << 20
+_HEAVY_SAMPLE = 2_000
+_HEAVY_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Loading:
+    """Where an engine has to go on: the plan, the watermark of the last batch, and the stored parcels by lane."""
+
+    plan: str | None
+    watermark: int
+    parcels: Iterable[tuple[int, bytes]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a batch gave: results as parcels, what the engine tells about itself, and its snapshot if one is needed."""
+
+    results: list[bytes]
+    report: dict[str, Any]
+    snapshot: list[bytes] = field(default_factory=list)
+
+
+class Cell:
+    """The engine of one cell."""
+
+    def __init__(self, spec: JoinSpec):
+        self._spec = spec
+        self._query = spec.routing.cell_query
+        self._lanes = spec.routing.lanes
+        self._engine: Engine | None = None
+        self._watermark = NONE_YET
+        self.stamp: str | None = None
+
+    def load(self, loading: Loading, stamp: str) -> None:
+        """Go on from what was stored under this stamp, every join state a hole."""
+        self.stamp = None
+        parts: dict[int, list[pa.Table]] = {}
+        snapshot: list[bytes] = []
+        for lane, parcel in loading.parcels:
+            if lane == SNAPSHOT_LANE:
+                snapshot.append(parcel)
+            else:
+                parts.setdefault(lane, []).append(from_stored(parcel, f"lane {self._lanes[lane].name!r}"))
+        self._watermark = loading.watermark
+        if snapshot:
+            self._engine = Engine.restore(
+                self._query, b"".join(snapshot), plan=loading.plan, strategy=self._spec.strategy
+            )
+            self._engine.migrate(self._engine.plan, strategy="jisc")
+        elif self._spec.needs_snapshots or not parts:
+            self._engine = Engine(self._query, plan=loading.plan, strategy=self._spec.strategy)
+            self._engine.push({}, watermark=loading.watermark)
+        else:
+            rows = {self._lanes[lane].name: self._table(lane, tables) for lane, tables in parts.items()}
+            self._engine = Engine.resume(
+                self._query, rows, loading.watermark, plan=loading.plan, strategy=self._spec.strategy
+            )
+        self.stamp = stamp
+
+    def _table(self, lane: int, tables: Sequence[pa.Table]) -> pa.Table:
+        return concatenated(tables, self._query.schemas[self._lanes[lane].name])
+
+    def push(self, stamp: str, next_stamp: str, watermark: int, parcels: Sequence[tuple[int, bytes]]) -> Outcome:
+        """Take in a batch: the watermark, then the rows. If it does not end well, the engine has to be loaded again."""
+        if self._engine is None or self.stamp != stamp:
+            raise SparkError(f"cell: the engine stands at {self.stamp!r}, the store at {stamp!r}; load it first")
+        self.stamp = None
+        began = time.perf_counter()
+        parts: dict[int, list[pa.Table]] = {}
+        for lane, parcel in parcels:
+            parts.setdefault(lane, []).append(from_wire(parcel))
+        rows = {self._lanes[lane].name: self._table(lane, tables) for lane, tables in parts.items()}
+        self._follow_schedule(watermark)
+        results: list[bytes] = []
+        rows_out = 0
+        pushes = [({}, watermark)] if not rows else [({}, watermark), (rows, None)]
+        for data, moment in pushes:
+            for table in self._engine.push_batches(data, watermark=moment):
+                rows_out += table.num_rows
+                results += [to_wire(piece) for piece in _pieces(table)]
+        if sum(map(len, results)) > MOST_RESULT_BYTES:
+            raise SparkError(
+                f"cell: one batch gave {rows_out:,} results, more than Spark can take from one cell at once; "
+                "make batches smaller (maxFilesPerTrigger, maxOffsetsPerTrigger) or use more partitions"
+            )
+        self._watermark = watermark
+        report = self._report(rows) | {"out": rows_out, "seconds": time.perf_counter() - began}
+        self.stamp = next_stamp
+        return Outcome(results, report, self._snapshot())
+
+    def _follow_schedule(self, watermark: int) -> None:
+        assert self._engine is not None
+        for moment, plan in self._spec.schedule:
+            if self._watermark < moment <= watermark and str(self._engine.plan) != plan:
+                self._engine.migrate(plan)
+
+    def _snapshot(self) -> list[bytes]:
+        assert self._engine is not None
+        if not self._spec.needs_snapshots:
+            return []
+        content = self._engine.snapshot().to_bytes()
+        return [content[at : at + _PIECE] for at in range(0, len(content), _PIECE)]
+
+    # What it tells about itself --------------------------------------------------------------------------------------
+
+    def _report(self, rows: dict[str, pa.Table]) -> dict[str, Any]:
+        assert self._engine is not None
+        stats, migration = self._engine.stats(), self._engine.migration
+        report: dict[str, Any] = {"plan": str(self._engine.plan), "bytes": stats.state_bytes}
+        if migration is not None:
+            report["migration"] = {
+                "strategy": migration.strategy,
+                "phase": migration.phase,
+                "percent": round(migration.percent, 1),
+                "holes": migration.holes_left,
+                "to": migration.to_plan,
+            }
+        heavy = self._heavy_key(rows)
+        return report if heavy is None else report | {"heavy": heavy}
+
+    def _heavy_key(self, rows: dict[str, pa.Table]) -> list[Any] | None:
+        """A join key that many of the batch's rows have: its column, its value as text, and its share of a sample."""
+        heaviest: list[Any] | None = None
+        for key_class in self._query.key_classes:
+            for number, key in key_class.keys:
+                one = self._query.inputs[number]
+                table = rows.get(one.source)
+                if table is None or table.num_rows < _HEAVY_SAMPLE or not isinstance(key, Column):
+                    continue
+                places = pa.array(np.linspace(0, table.num_rows - 1, _HEAVY_SAMPLE).astype(np.int64))
+                counts = pc.value_counts(single(table[key.name]).take(places))
+                most = int(np.argmax(counts.field("counts").to_numpy()))
+                share = counts.field("counts")[most].as_py() / _HEAVY_SAMPLE
+                if share >= _HEAVY_SHARE and (heaviest is None or share > heaviest[2]):
+                    heaviest = [f"{one.alias}.{key.name}", str(counts.field("values")[most].as_py())[:60], share]
+        return heaviest
+
+
+def _pieces(table: pa.Table) -> Iterable[pa.Table]:
+    """The same rows in pieces of about `RESULT_BYTES`."""
+    if table.num_rows == 0:
+        return
+    size = max(1, int(table.num_rows * min(1.0, RESULT_BYTES / max(table.nbytes, 1))))
+    for begin in range(0, table.num_rows, size):
+        yield table.slice(begin, size)

@@ -1,0 +1,199 @@
+"""A host: the process that keeps a cell's engine alive between Spark's batches.
+
+Spark's Python workers come and go, and a cell is handed to any of them. The host stays. It listens on a Unix socket in
+a folder that only its user may enter, talks to one worker at a time, and leaves when it is told to, when nobody has
+come for a while, or at once when the executor's JVM is gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from midstream.errors import MidstreamError
+from midstream.spark import wire
+from midstream.spark.cell import Cell, Loading
+from midstream.spark.spec import JoinSpec
+
+#: How long a worker may keep the host waiting in the middle of a conversation.
+PATIENCE = 600.0
+
+
+def serve(folder: Path, name: str, jvm: int, idle: float) -> None:
+    """Serve one cell until it is time to leave."""
+    lock = _claimed(folder / f"{name}.lock")
+    if lock is None:
+        return  # another host has this cell already
+    path = folder / f"{name}.sock"
+    sweep(folder)
+    threading.Thread(target=_leave_with, args=(jvm, folder, name), daemon=True).start()
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(path))
+        os.chmod(path, 0o600)
+        listener.listen(8)
+        listener.settimeout(idle)
+        conversation = Conversation()
+        try:
+            while not conversation.is_over:
+                connection, _ = listener.accept()
+                with connection:
+                    if is_same_user(connection):
+                        connection.settimeout(PATIENCE)
+                        conversation.hold(connection)
+        except TimeoutError:
+            pass  # idle for too long
+        finally:
+            _clean_up(folder, name)
+
+
+class Conversation:
+    """Answers one worker after the other."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._cell: Cell | None = None
+
+    def hold(self, connection: socket.socket) -> None:
+        """Answer until the worker leaves."""
+        try:
+            while not self.is_over:
+                header, blobs = wire.receive(connection)
+                try:
+                    answer, results = self._answer(header, blobs, connection)
+                except MidstreamError as problem:
+                    answer, results = {"error": str(problem), "is_ours": True}, []
+                except Exception:
+                    answer, results = {"error": traceback.format_exc(), "is_ours": False}, []
+                wire.send(connection, answer, results)
+        except (OSError, wire.Broken):
+            return
+
+    def _answer(
+        self, header: dict[str, Any], blobs: list[bytes], connection: socket.socket
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        action = header.get("do")
+        if action == "greet":
+            return {"stamp": None if self._cell is None else self._cell.stamp}, []
+        if action == "load":
+            self._cell = None
+            cell = Cell(JoinSpec.from_json(header["spec"]))
+            stored = _parcels(connection, header["count"])
+            cell.load(Loading(header["plan"], header["watermark"], stored), header["stamp"])
+            self._cell = cell
+            return {"stamp": cell.stamp}, []
+        if action == "push":
+            if self._cell is None or self._cell.stamp != header["stamp"]:
+                return {"refused": None if self._cell is None else self._cell.stamp}, []
+            parcels = list(zip(header["lanes"], blobs, strict=True))
+            outcome = self._cell.push(header["stamp"], header["next"], header["watermark"], parcels)
+            report = outcome.report | {"resident": resident_bytes()}
+            return {"report": report, "results": len(outcome.results)}, outcome.results + outcome.snapshot
+        if action == "leave":
+            self.is_over = True
+            return {}, []
+        return {"error": f"unknown request {action!r}", "is_ours": False}, []
+
+
+def _parcels(connection: socket.socket, count: int) -> Iterator[tuple[int, bytes]]:
+    """Stored parcels follow one by one, so that neither side holds them all twice."""
+    for _ in range(count):
+        header, (parcel,) = wire.receive(connection)
+        yield header["lane"], parcel
+
+
+def is_same_user(connection: socket.socket) -> bool:
+    """Whether the other side of a Unix socket runs as this user; the folder keeps others out already."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, user, _ = struct.unpack("3i", packed)
+    return bool(user == os.getuid())
+
+
+def resident_bytes() -> int:
+    """The memory that this process has in use."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+# Coming and going ----------------------------------------------------------------------------------------------------
+
+
+def _claimed(path: Path) -> int | None:
+    """Hold a file's lock for as long as this process lives; None if another process holds it."""
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def sweep(folder: Path) -> None:
+    """Take away what killed hosts have left behind: locks that nobody holds, and their sockets."""
+    for path in folder.glob("*.lock"):
+        try:
+            descriptor = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.with_suffix(".sock").unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+        except BlockingIOError:
+            pass  # its host is alive
+        finally:
+            os.close(descriptor)
+
+
+def _leave_with(jvm: int, folder: Path, name: str) -> None:
+    """Leave when the JVM has gone."""
+    try:
+        if hasattr(os, "pidfd_open"):
+            watched = select.poll()
+            watched.register(os.pidfd_open(jvm), select.POLLIN)
+            watched.poll()
+        else:
+            while True:
+                os.kill(jvm, 0)
+                time.sleep(0.5)
+    except OSError:
+        pass  # gone already
+    _clean_up(folder, name)
+    os._exit(0)
+
+
+def _clean_up(folder: Path, name: str) -> None:
+    for suffix in (".sock", ".lock"):
+        (folder / f"{name}{suffix}").unlink(missing_ok=True)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run as a process of its own: see `midstream.spark.hosts`."""
+    parser = argparse.ArgumentParser(description="Keeps the engine of one cell between Spark's batches.")
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--jvm", type=int, required=True)
+    parser.add_argument("--idle", type=float, required=True)
+    chosen = parser.parse_args(arguments)
+    serve(chosen.folder, chosen.name, chosen.jvm, chosen.idle)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

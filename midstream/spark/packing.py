@@ -1,0 +1,103 @@
+"""Rows of Spark <-> parcels: the two functions around the stateful operator.
+
+Before it, each stream's record batches are split by cell and leave as a few large rows, one parcel each: Spark then
+shuffles and hands over parcels instead of rows. After it, results are taken out of their parcels again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from midstream.spark.cells import cell_number
+from midstream.spark.parcels import from_wire, to_wire
+from midstream.spark.router import Router
+from midstream.spark.spec import JoinSpec
+
+#: Rows that are split at once.
+ROWS_AT_ONCE = 1 << 18
+PACKED = pa.schema(
+    {
+        "cell": pa.int32(),
+        "lane": pa.int32(),
+        "home": pa.int64(),
+        "dropped": pa.int64(),
+        "rejected": pa.int64(),
+        "parcel": pa.binary(),
+    }
+)
+PACKED_DDL = "cell int, lane int, home bigint, dropped bigint, rejected bigint, parcel binary"
+#: The lane of a row that only makes a cell known to the checkpoint.
+NO_LANE = -2
+RESULT_DDL = "cell int, parcel binary, report string"
+
+Mapper = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def packer(spec: JoinSpec, source: str) -> Mapper:
+    """What `mapInArrow` does with the rows of a source."""
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from midstream.spark.task import Task
+
+        router = _router(spec, source)
+        if Task.current().is_first_batch:
+            yield _packed([(cell, NO_LANE, 0, 0, 0, b"") for cell in range(spec.cells)])
+        for table in _gathered(batches):
+            split = router.split(table)
+            rows = [(part.cell, part.lane, part.home, 0, 0, to_wire(part.rows)) for part in split.parts]
+            if split.dropped or split.rejected:
+                rows.append((0, NO_LANE, 0, split.dropped, split.rejected, b""))
+            for at in range(0, len(rows), 64):
+                yield _packed(rows[at : at + 64])
+
+    return pack
+
+
+_routers: dict[tuple[str, str], Router] = {}
+
+
+def _router(spec: JoinSpec, source: str) -> Router:
+    """Workers live for many tasks: what is worked out once is kept."""
+    key = (spec.identity, source)
+    if key not in _routers:
+        if len(_routers) >= 64:
+            _routers.clear()
+        _routers[key] = Router(spec.routing, source)
+    return _routers[key]
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Spark's small record batches in larger tables."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= ROWS_AT_ONCE:
+            yield pa.Table.from_batches(held)
+            held, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(held)
+
+
+def _packed(rows: list[tuple[int, int, int, int, int, bytes]]) -> pa.RecordBatch:
+    cells, *others = zip(*rows, strict=True)
+    columns = [[cell_number(cell) for cell in cells], *others]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, PACKED, strict=True)], schema=PACKED
+    )
+
+
+def opener(schema: pa.Schema) -> Mapper:
+    """What `mapInArrow` does with the operator's output: results of this schema."""
+
+    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for parcel in batch.column("parcel"):
+                if parcel.is_valid:
+                    table = from_wire(parcel.as_buffer())
+                    yield from (table if table.schema.equals(schema) else table.cast(schema)).to_batches()
+
+    return unpack

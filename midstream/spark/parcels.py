@@ -1,0 +1,148 @@
+"""Rows as parcels: tables <-> bytes.
+
+On the *wire*, between Spark's workers and a cell, a parcel is a plain Arrow stream: Spark's shuffle compresses it. In
+the *store* it has to be small, because the state store's price is per byte: integers and timestamps become differences
+or offsets of as few bytes as they need, and what remains is compressed. A stored parcel carries its format and a
+checksum.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pat
+from numpy.typing import NDArray
+
+from midstream.errors import SparkError
+from midstream.state.arrow import single
+
+FORMAT = 1
+#: A stored parcel is split until it has at most so many bytes.
+LARGEST_PARCEL = 16 << 20
+_MAGIC = b"MSP"
+_HEAD = len(_MAGIC) + 1 + 4
+_WIDTHS = (np.uint8, np.uint16, np.uint32)
+_ENCODING = b"midstream"
+
+
+def to_wire(table: pa.Table | pa.RecordBatch) -> bytes:
+    """A parcel that travels."""
+    return _to_ipc(table, None)
+
+
+def from_wire(parcel: bytes) -> pa.Table:
+    """What `to_wire` packed."""
+    return pa.ipc.open_stream(parcel).read_all()
+
+
+def to_stored(table: pa.Table, largest: int = LARGEST_PARCEL) -> Iterator[tuple[pa.Table, bytes]]:
+    """Parcels that are stored, each with the rows that it holds."""
+    content = _to_ipc(_narrowed(table), "zstd")
+    if len(content) + _HEAD > largest and table.num_rows > 1:
+        half = table.num_rows // 2
+        yield from to_stored(table.slice(0, half), largest)
+        yield from to_stored(table.slice(half), largest)
+        return
+    yield table, b"".join([_MAGIC, bytes([FORMAT]), zlib.crc32(content).to_bytes(4, "little"), content])
+
+
+def from_stored(parcel: bytes, where: str) -> pa.Table:
+    """What `to_stored` packed; `where` names the parcel in an error."""
+    if parcel[: len(_MAGIC)] != _MAGIC:
+        raise SparkError(f"{where}: these bytes are not a parcel of Midstream; restore the checkpoint from a copy")
+    written = parcel[len(_MAGIC)]
+    if written != FORMAT:
+        raise SparkError(
+            f"{where}: parcel of format {written}, but this Midstream reads format {FORMAT}; "
+            "go on with the Midstream that wrote the checkpoint, or start with a new one"
+        )
+    content = parcel[_HEAD:]
+    if zlib.crc32(content) != int.from_bytes(parcel[_HEAD - 4 : _HEAD], "little"):
+        raise SparkError(f"{where}: damaged parcel; restore the checkpoint from a copy")
+    return _widened(from_wire(content))
+
+
+def concatenated(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+    """One table in one piece, of exactly this schema; further columns are left out."""
+    cast = [table if table.schema.equals(schema) else table.select(schema.names).cast(schema) for table in tables]
+    return pa.concat_tables(cast).combine_chunks() if cast else schema.empty_table()
+
+
+def _to_ipc(table: pa.Table | pa.RecordBatch, compression: str | None) -> bytes:
+    sink = pa.BufferOutputStream()
+    codec = None if compression is None else pa.Codec(compression, compression_level=1)
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+        writer.write(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+# Fewer bytes for integers --------------------------------------------------------------------------------------------
+
+
+def _narrowed(table: pa.Table) -> pa.Table:
+    columns, fields = [], []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        values = single(column)
+        narrow = _narrow(values)
+        if narrow is None:
+            columns.append(values)
+            fields.append(field.remove_metadata())
+        else:
+            array, how = narrow
+            columns.append(array)
+            fields.append(pa.field(field.name, array.type, metadata={_ENCODING: json.dumps(how)}))
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def _narrow(values: pa.Array) -> tuple[pa.Array, dict[str, Any]] | None:
+    """The same values in fewer bytes, and how: offsets from the smallest, or differences of neighbours."""
+    is_integer = pat.is_int64(values.type) or pat.is_timestamp(values.type)
+    if not is_integer or len(values) == 0 or values.null_count:
+        return None
+    numbers = values.view(pa.int64()).to_numpy()
+    steps = np.diff(numbers)
+    offset_width = _width(numbers)
+    step_width = _width(steps) if len(steps) else None
+    unit = values.type.unit if pat.is_timestamp(values.type) else None
+    how = {"unit": unit, "zone": values.type.tz if unit else None}
+    if step_width is not None and (offset_width is None or step_width().nbytes < offset_width().nbytes):
+        smallest = int(steps.min())
+        narrow = pa.array((steps - smallest).astype(step_width))
+        first = pa.array(np.zeros(1, step_width))
+        return pa.concat_arrays([first, narrow]), how | {"from": int(numbers[0]), "step": smallest}
+    if offset_width is None:
+        return None
+    smallest = int(numbers.min())
+    return pa.array((numbers - smallest).astype(offset_width)), how | {"from": smallest}
+
+
+def _width(numbers: NDArray[np.int64]) -> Any | None:
+    """The smallest type that holds all distances from the smallest number; None if that saves nothing."""
+    span = int(numbers.max()) - int(numbers.min())
+    return next((width for width in _WIDTHS if span <= np.iinfo(width).max), None)
+
+
+def _widened(table: pa.Table) -> pa.Table:
+    columns, names = [], []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        how = (field.metadata or {}).get(_ENCODING)
+        columns.append(column if how is None else _widen(single(column), json.loads(how)))
+        names.append(field.name)
+    return pa.table(columns, names=names)
+
+
+def _widen(values: pa.Array, how: dict[str, Any]) -> pa.Array:
+    numbers = values.to_numpy().astype(np.int64)
+    if "step" in how:
+        numbers[1:] += how["step"]
+        numbers[0] = how["from"]
+        np.cumsum(numbers, out=numbers)
+    else:
+        numbers += how["from"]
+    array = pa.array(numbers)
+    return array if how["unit"] is None else array.view(pa.timestamp(how["unit"], how["zone"]))

@@ -1,0 +1,185 @@
+"""The stateful operator: Spark calls it for every cell that has parcels or whose timer has fired.
+
+Durable are only the parcels of the windows and the ledger. The engine, with everything that is derived from them, is on
+the cell's host. A batch writes a new random stamp into the ledger and onto the host: only if both are equal is the host
+in place next time.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from midstream.spark.cell import NONE_YET, Loading
+from midstream.spark.cells import spark_hash
+from midstream.spark.packing import NO_LANE
+from midstream.spark.parcels import concatenated, from_wire
+from midstream.spark.report import report_of
+from midstream.spark.spec import JoinSpec
+from midstream.spark.store import CellStore, opened, without_late
+from midstream.spark.task import Task
+from midstream.spark.turn import Turn, take
+
+
+@dataclass
+class Delivery:
+    """What a batch has for a cell: parcels with their lanes and numbers of home rows, and what was counted before."""
+
+    parcels: list[tuple[int, bytes]] = field(default_factory=list)
+    homes: list[int] = field(default_factory=list)
+    dropped: int = 0
+    rejected: int = 0
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> Delivery:
+        delivery = cls()
+        for row in rows:
+            delivery.dropped += row.dropped
+            delivery.rejected += row.rejected
+            if row.lane != NO_LANE:
+                delivery.parcels.append((row.lane, bytes(row.parcel)))
+                delivery.homes.append(row.home)
+        return delivery
+
+
+class JoinProcessor(StatefulProcessor):
+    """Runs the cells of one partition."""
+
+    def __init__(self, spec: JoinSpec):
+        self._spec = spec
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._parcels = handle.getMapState("parcels", "sequence bigint, lane int", "parcel binary")
+        self._ledger = handle.getValueState("ledger", "ledger binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        return self._take(key, Delivery.of(rows), timerValues)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        return self._take(key, Delivery(), timerValues, expiredTimerInfo.getExpiryTimeInMs())
+
+    def close(self) -> None:
+        pass
+
+    def _take(self, key: Any, delivery: Delivery, timers: Any, fired: int | None = None) -> Iterator[Row]:
+        began = time.perf_counter()
+        number = key[0]
+        cell, task = spark_hash(number), Task.current()
+        where = f"cell {cell} of {self._spec.cells}"
+        value = self._ledger.get()
+        store = CellStore(
+            self._spec,
+            self._parcels,
+            opened(None if value is None else bytes(value[0]), self._spec, where, task.is_first_batch),
+            where,
+        )
+        batch = CellBatch(self._spec, store, delivery, max(timers.getCurrentWatermarkInMs(), 0), cell)
+        results, report = batch.run(task.run)
+        self._set_timer(store, fired)
+        began_saving = time.perf_counter()
+        self._ledger.update((store.ledger.to_bytes(),))
+        batch.store_seconds += time.perf_counter() - began_saving
+        report |= {"store": batch.store_seconds, "total": time.perf_counter() - began}
+        for result in results:
+            yield Row(cell=number, parcel=result, report=None)
+        yield Row(cell=number, parcel=None, report=json.dumps(report_of(cell, report)))
+
+    def _set_timer(self, store: CellStore, fired: int | None) -> None:
+        """One timer, for the next moment at which a parcel has expired; Spark removes one that has fired by itself."""
+        ledger = store.ledger
+        pending = None if ledger.timer == fired else ledger.timer
+        wanted = ledger.next_timer()
+        if wanted != pending:
+            if pending is not None:
+                self._handle.deleteTimer(pending)
+            if wanted is not None:
+                self._handle.registerTimer(wanted)
+        ledger.timer = wanted
+
+
+class CellBatch:
+    """One batch of one cell, from the delivery to results and a changed ledger."""
+
+    def __init__(self, spec: JoinSpec, store: CellStore, delivery: Delivery, milliseconds: int, cell: int):
+        self._spec = spec
+        self._store = store
+        self._delivery = delivery
+        self._milliseconds = max(milliseconds, store.ledger.watermark)
+        self._watermark = self._milliseconds * 1000 if self._milliseconds else NONE_YET
+        self._cell = cell
+        self._rows_in: dict[int, int] = {}
+        self._late: dict[int, int] = {}
+        self.store_seconds = 0.0
+
+    def run(self, run: str | None) -> tuple[list[bytes], dict[str, Any]]:
+        """Results as parcels, and what there is to report."""
+        ledger = self._store.ledger
+        listed = list(ledger.parcels)
+        before = ledger.watermark * 1000 if ledger.watermark else NONE_YET
+        plan = ledger.plan
+        if ledger.plan_in_code != self._spec.plan:
+            plan, ledger.plan_in_code = self._spec.plan or plan, self._spec.plan
+        plan = plan or self._spec.plan
+        turn = Turn(
+            spec=self._spec,
+            run=run,
+            cell=self._cell,
+            stamp=ledger.stamp,
+            watermark=self._watermark,
+            parcels=self._delivery.parcels,
+            stored=lambda: Loading(plan, before, self._store.read(listed)),
+            meanwhile=self._keep,
+        )
+        taken = take(turn)
+        began = time.perf_counter()
+        if self._spec.needs_snapshots:
+            self._store.replace_snapshot(taken.outcome.snapshot)
+        self._store.expire(self._watermark)
+        self._store.merge(self._watermark)
+        ledger.stamp, ledger.watermark, ledger.plan = taken.stamp, self._milliseconds, taken.outcome.report["plan"]
+        self.store_seconds += time.perf_counter() - began
+        lanes = self._spec.routing.lanes
+        return taken.outcome.results, taken.outcome.report | {
+            "in": {lanes[lane].name: count for lane, count in self._rows_in.items()},
+            "late": {lanes[lane].name: count for lane, count in self._late.items()},
+            "dropped": self._delivery.dropped,
+            "rejected": self._delivery.rejected,
+            "stored": ledger.stored_bytes,
+            "parcels": len(ledger.parcels),
+            "reached": ledger.reached,
+            "watermark": self._milliseconds or None,
+            "place": taken.place,
+            "loads": taken.loads,
+        }
+
+    def _keep(self) -> None:
+        """Count what has come, and store what is not late."""
+        began = time.perf_counter()
+        lanes = self._spec.routing.lanes
+        for lane in sorted({lane for lane, _ in self._delivery.parcels}):
+            schema = self._spec.routing.cell_query.schemas[lanes[lane].name]
+            tables = []
+            for (at, parcel), home in zip(self._delivery.parcels, self._delivery.homes, strict=True):
+                if at != lane:
+                    continue
+                rows = concatenated([from_wire(parcel)], schema)
+                times = self._store.times(lane, rows)
+                rows, late = without_late(times, rows, self._watermark)
+                self._rows_in[lane] = self._rows_in.get(lane, 0) + home
+                if late is not None:
+                    self._late[lane] = self._late.get(lane, 0) + int((late < home).sum())
+                if len(times):
+                    reached = self._store.ledger.reached
+                    newest = int(times.max())
+                    reached[lanes[lane].name] = max(newest, reached.get(lanes[lane].name, newest))
+                tables.append(rows)
+            if not self._spec.needs_snapshots:
+                self._store.add(lane, concatenated(tables, schema))
+        self.store_seconds += time.perf_counter() - began

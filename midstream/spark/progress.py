@@ -1,0 +1,132 @@
+"""Reports of cells -> what a user reads: totals of a batch, each cell's last report, migrations.
+
+Reports travel as observed metrics of Spark's own progress. Classic and Connect sessions shape these differently, and
+`cell_reports` hides it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_logger = logging.getLogger("midstream")
+
+#: The name of the observation, before the operator's.
+OBSERVATION = "midstream"
+
+
+def column_of(cell: int) -> str:
+    """The observed metric that carries a cell's report."""
+    return f"cell_{cell}"
+
+
+def cell_reports(progress: Any) -> dict[int, dict[str, Any]]:
+    """The reports in a `StreamingQueryProgress`, by cell; cells without work in the batch have none."""
+    observed = progress.get("observedMetrics") if isinstance(progress, Mapping) else progress.observedMetrics
+    reports: dict[int, dict[str, Any]] = {}
+    for name, row in (observed or {}).items():
+        if name.startswith(OBSERVATION):
+            for text in _texts(row):
+                report = json.loads(text)
+                reports[report["cell"]] = report
+    return dict(sorted(reports.items()))
+
+
+def _texts(row: Any) -> Iterable[str]:
+    """The values of an observed row that are reports; a row of Connect holds them in a list called `values`."""
+    if row is None:
+        return []
+    if isinstance(row, Mapping):
+        values: Iterable[Any] = row.get("values", list(row.values()))
+    else:
+        fields = row.asDict() if hasattr(row, "asDict") else {}
+        values = fields.get("values", list(fields.values()))
+    return [value for value in values if isinstance(value, str) and value.startswith("{")]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How a join on Spark is going: totals of the last reports of its cells.
+
+    `held_back_by` is the stream whose event times are furthest behind, which holds the watermark back. `seconds` are
+    of the slowest cell: in the engine, in the state store, and altogether; what is neither is transport. `in_place` is
+    the share of cells whose host had their engine.
+    """
+
+    rows_in: dict[str, int]
+    rows_out: int
+    late: dict[str, int]
+    dropped: int
+    rejected: int
+    state_bytes: int
+    stored_bytes: int
+    host_bytes: int
+    holes: int
+    plans: dict[int, str]
+    migrations: dict[int, dict[str, Any]]
+    held_back_by: str | None
+    heavy_keys: list[tuple[str, str, float]]
+    seconds: dict[str, float]
+    in_place: float
+
+    @classmethod
+    def of(cls, reports: Mapping[int, Mapping[str, Any]], delays: Mapping[str, int] | None = None) -> Progress:
+        """Totals of the cells' reports."""
+        told = list(reports.values())
+        migrations = {
+            cell: dict(zip(("strategy", "phase", "percent", "holes"), one["mig"], strict=True))
+            for cell, one in reports.items()
+            if "mig" in one
+        }
+        slowest = max(told, key=lambda one: one["ms"][2], default=None)
+        parts = [0.0, 0.0, 0.0] if slowest is None else [one / 1000 for one in slowest["ms"]]
+        return cls(
+            rows_in=_summed(one["in"] for one in told),
+            rows_out=sum(one["out"] for one in told),
+            late=_summed(one["late"] for one in told),
+            dropped=sum(one["dropped"] for one in told),
+            rejected=sum(one["rejected"] for one in told),
+            state_bytes=sum(one["state"] for one in told),
+            stored_bytes=sum(one["stored"] for one in told),
+            host_bytes=sum(one["host"] for one in told),
+            holes=sum(one["holes"] for one in migrations.values()),
+            plans={cell: one["plan"] for cell, one in reports.items()},
+            migrations=migrations,
+            held_back_by=_slowest([one["reached"] for one in told], delays or {}),
+            heavy_keys=[tuple(one["heavy"]) for one in told if "heavy" in one],
+            seconds={"engine": parts[0], "store": parts[1], "total": parts[2]},
+            in_place=sum(one["place"] == "host" for one in told) / len(told) if told else 0.0,
+        )
+
+
+def _summed(counts: Iterable[Mapping[str, int] | int]) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for one in counts:
+        for name, count in one.items() if isinstance(one, Mapping) else [("all", one)]:
+            totals[name] = totals.get(name, 0) + count
+    return totals
+
+
+def _slowest(reached: Iterable[Mapping[str, int]], delays: Mapping[str, int]) -> str | None:
+    furthest: dict[str, int] = {}
+    for one in reached:
+        for stream, moment in one.items():
+            furthest[stream] = max(moment - delays.get(stream, 0), furthest.get(stream, moment - delays.get(stream, 0)))
+    if len(set(furthest.values())) < 2:
+        return None
+    return min(furthest, key=lambda stream: furthest[stream])
+
+
+def progress(query: Any) -> Progress:
+    """How a running `StreamingQuery`, or one `StreamingQueryProgress`, is going.
+
+    Of a query each cell's latest report counts, back to the oldest progress that Spark keeps.
+    """
+    recent = query.recentProgress if hasattr(query, "recentProgress") else [query]
+    reports: dict[int, dict[str, Any]] = {}
+    for one in recent:
+        reports.update(cell_reports(one))
+    return Progress.of(dict(sorted(reports.items())))

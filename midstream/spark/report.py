@@ -1,0 +1,49 @@
+"""What a cell reports of a batch: a short JSON text that travels in Spark's own progress.
+
+Names are short because every cell's report of every batch is kept by Spark; `progress` gives them their full ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+#: A report has at most so many characters.
+LARGEST_REPORT = 1000
+_LONGEST_PLAN = 240
+
+
+def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
+    """The report of a cell; what does not fit is left out, the longest lists first."""
+    migration = told.get("migration")
+    report: dict[str, Any] = {
+        "cell": cell,
+        "in": told["in"],
+        "out": told["out"],
+        "late": told["late"],
+        "dropped": told["dropped"],
+        "rejected": told["rejected"],
+        "state": told["bytes"],
+        "stored": told["stored"],
+        "parcels": told["parcels"],
+        "wm": told["watermark"],
+        "reached": told["reached"],
+        "plan": _short(told["plan"]),
+        "place": told["place"],
+        "loads": told["loads"],
+        "host": told.get("resident", 0),
+        "ms": [round(1000 * told[name], 1) for name in ("seconds", "store", "total")],
+    }
+    if migration is not None:
+        report["mig"] = [migration[name] for name in ("strategy", "phase", "percent", "holes")]
+    if "heavy" in told:
+        report["heavy"] = told["heavy"]
+    for name in ("reached", "in", "late"):
+        if len(json.dumps(report)) > LARGEST_REPORT:
+            report[name] = sum(report[name].values()) if name != "reached" else {}
+    return report
+
+
+def _short(plan: str) -> str:
+    return plan if len(plan) <= _LONGEST_PLAN else plan[: _LONGEST_PLAN - 1] + "…"

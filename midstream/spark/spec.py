@@ -1,0 +1,111 @@
+"""What a join on Spark is told once: the same for every worker and host, and for every restart with the same code.
+
+Hosts get it as JSON over their socket.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from midstream.engine.checkpoint import described, windows_as_json
+from midstream.query.model import Query, WindowKind
+from midstream.query.parse import query as parse_query
+from midstream.spark.routing import Routing, routing_for
+
+
+@dataclass(frozen=True)
+class JoinSpec:
+    """A join on Spark: the query's text with the schemas of its streams, how it is cut into cells, and its plan.
+
+    `schedule` lists moments of event time, in microseconds, and the plans that cells change to when the watermark has
+    reached them. `operator` tells two joins of one streaming query apart.
+    """
+
+    text: str
+    schemas: Mapping[str, pa.Schema]
+    event_time: Mapping[str, str]
+    cells: int
+    rates: Mapping[str, float] = field(default_factory=dict)
+    hot_keys: Mapping[str, list[Any]] = field(default_factory=dict)
+    plan: str | None = None
+    strategy: str = "jisc"
+    schedule: tuple[tuple[int, str], ...] = ()
+    allow_incomplete: bool = False
+    host_idle: float = 900.0
+    operator: str = ""
+
+    @cached_property
+    def query(self) -> Query:
+        """The query as the user wrote it."""
+        return parse_query(self.text, self.schemas, dict(self.event_time))
+
+    @cached_property
+    def routing(self) -> Routing:
+        """Which rows go to which cells."""
+        return routing_for(self.query, self.cells, self.rates, self.hot_keys)
+
+    @property
+    def needs_snapshots(self) -> bool:
+        """Whether the rows alone do not tell how to go on: ROWS windows count arrivals."""
+        return any(one.window.kind is WindowKind.ROWS for one in self.query.inputs)
+
+    @cached_property
+    def described(self) -> dict[str, Any]:
+        """What of the query must stay the same for a checkpoint to be of use, as JSON has it."""
+        told: dict[str, Any] = json.loads(json.dumps(described(self.query)))
+        return told
+
+    @cached_property
+    def windows(self) -> list[list[Any]]:
+        """The windows of the inputs, to compare with those of a checkpoint."""
+        return windows_as_json(self.query)
+
+    @cached_property
+    def columns(self) -> dict[str, list[str]]:
+        """The columns of each lane that cells keep."""
+        return {name: list(schema.names) for name, schema in self.routing.cell_query.schemas.items()}
+
+    @cached_property
+    def identity(self) -> str:
+        """Equal for equal joins."""
+        return self.to_json() + repr(sorted((name, list(map(repr, keys))) for name, keys in self.hot_keys.items()))
+
+    def to_json(self) -> str:
+        """All that a cell's engine has to know; hot keys only matter where rows are sent out."""
+        told = {
+            "text": self.text,
+            "schemas": {name: _schema_text(schema) for name, schema in self.schemas.items()},
+            "event_time": dict(self.event_time),
+            "cells": self.cells,
+            "rates": dict(self.rates),
+            "plan": self.plan,
+            "strategy": self.strategy,
+            "schedule": [list(step) for step in self.schedule],
+            "allow_incomplete": self.allow_incomplete,
+            "host_idle": self.host_idle,
+            "operator": self.operator,
+        }
+        return json.dumps(told, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> JoinSpec:
+        """What `to_json` told."""
+        told = json.loads(text)
+        schemas = {name: _schema(schema) for name, schema in told.pop("schemas").items()}
+        schedule = tuple((moment, plan) for moment, plan in told.pop("schedule"))
+        return cls(schemas=schemas, schedule=schedule, **told)
+
+
+def _schema_text(schema: pa.Schema) -> str:
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def _schema(text: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))

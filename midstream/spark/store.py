@@ -1,0 +1,165 @@
+"""A cell's part of the state store: its parcels and its ledger.
+
+The state variables never change: one map of parcels, one value of bytes. The ledger tells which parcels there are, so
+nothing is ever scanned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from midstream.engine.checkpoint import check_windows
+from midstream.engine.event_time import ends_of
+from midstream.engine.snapshot import same_or_reason
+from midstream.errors import SnapshotError, SparkError
+from midstream.query.model import WindowKind
+from midstream.spark.ledger import SNAPSHOT_LANE, Ledger, Parcel
+from midstream.spark.parcels import concatenated, from_stored, to_stored
+from midstream.spark.routing import difference
+from midstream.spark.spec import JoinSpec
+from midstream.state.arrow import single, values_of
+from midstream.state.indexes import Ints
+
+
+class ParcelMap(Protocol):
+    """What is used of Spark's map state."""
+
+    def getValue(self, key: tuple[int, int]) -> tuple[bytes] | None: ...
+    def updateValue(self, key: tuple[int, int], value: tuple[bytes]) -> None: ...
+    def removeKey(self, key: tuple[int, int]) -> None: ...
+
+
+class CellStore:
+    """The parcels of one cell, listed in its ledger."""
+
+    def __init__(self, spec: JoinSpec, parcels: ParcelMap, ledger: Ledger, where: str):
+        self._spec = spec
+        self._parcels = parcels
+        self.ledger = ledger
+        self._where = where
+
+    def read(self, listed: Sequence[Parcel]) -> Iterator[tuple[int, bytes]]:
+        """Stored parcels with their lanes."""
+        for one in listed:
+            yield one.lane, self._content(one)
+
+    def _content(self, parcel: Parcel) -> bytes:
+        found = self._parcels.getValue(parcel.key)
+        if found is None:
+            raise SparkError(
+                f"{self._where}: parcel {parcel.sequence} is listed but not in the state store; "
+                "restore the checkpoint from a copy"
+            )
+        return bytes(found[0])
+
+    def add(self, lane: int, rows: pa.Table) -> None:
+        """Store rows that have just been accepted."""
+        if rows.num_rows == 0:
+            return
+        for part, content in to_stored(rows):
+            until = None if (ends := self._ends(lane, part)) is None else int(ends.max())
+            parcel = self.ledger.add(lane, part.num_rows, len(content), until)
+            self._parcels.updateValue(parcel.key, (content,))
+
+    def _ends(self, lane: int, rows: pa.Table) -> Ints | None:
+        """When rows leave the last of their windows; None if they never do."""
+        inputs = [self._spec.query.inputs[number] for number in self._spec.routing.lanes[lane].inputs]
+        if any(one.window.kind is not WindowKind.RANGE for one in inputs):
+            return None
+        longest = max(one.window.size for one in inputs)
+        return ends_of(self.times(lane, rows), longest)
+
+    def times(self, lane: int, rows: pa.Table) -> Ints:
+        """The event times of rows in microseconds."""
+        name = self._spec.routing.lanes[lane].event_time
+        assert name is not None
+        return values_of(single(rows[name]), "<i8")
+
+    def replace_snapshot(self, pieces: Sequence[bytes]) -> None:
+        """Store an engine's snapshot instead of the one before."""
+        self._remove([one for one in self.ledger.parcels if one.lane == SNAPSHOT_LANE])
+        for piece in pieces:
+            parcel = self.ledger.add(SNAPSHOT_LANE, 0, len(piece), None)
+            self._parcels.updateValue(parcel.key, (piece,))
+
+    def expire(self, watermark: int) -> None:
+        """Forget parcels that no window has any more; the watermark is in microseconds."""
+        self._remove(self.ledger.expired(watermark))
+
+    def _remove(self, parcels: Sequence[Parcel]) -> None:
+        for one in parcels:
+            self._parcels.removeKey(one.key)
+        self.ledger.drop(parcels)
+
+    def merge(self, watermark: int) -> None:
+        """Make one parcel of many small ones, without rows that no window has any more."""
+        for group in self.ledger.to_merge():
+            lane = group[0].lane
+            schema = self._spec.routing.cell_query.schemas[self._spec.routing.lanes[lane].name]
+            rows = concatenated((from_stored(self._content(one), self._where) for one in group), schema)
+            ends = self._ends(lane, rows)
+            if ends is not None and len(ends) and int(ends.min()) < watermark:
+                rows = rows.filter(pa.array(ends >= watermark))
+            self._remove(group)
+            self.add(lane, rows)
+
+
+def opened(data: bytes | None, spec: JoinSpec, where: str, is_first_batch: bool) -> Ledger:
+    """The ledger of a cell, checked against the query as it is now; a new one in the first batch."""
+    if data is None:
+        if not is_first_batch:
+            raise SparkError(
+                f"{where}: this cell is not in the checkpoint, which was made with fewer cells than {spec.cells}; "
+                "restart with the number of partitions that it was made with, or start with a new checkpoint"
+            )
+        return Ledger(spec.routing.fingerprint(), spec.described, spec.windows, spec.columns, spec.plan)
+    ledger = Ledger.from_bytes(data, where)
+    found = difference(ledger.routing, spec.routing.fingerprint())
+    if found is not None:
+        raise SparkError(
+            f"{where}: rows would go to other cells than those in the checkpoint; {found}; "
+            "restart with the former query and options (partitions, rates, hot_keys), or start with a new checkpoint"
+        )
+    reason = same_or_reason(ledger.query, spec.described)
+    if reason is not None:
+        raise SparkError(
+            f"{where}: the checkpoint is of another query; {reason.replace('the snapshot', 'the checkpoint')}; "
+            "restart with the former query, or start with a new checkpoint"
+        )
+    if not spec.allow_incomplete:
+        _check_windows(spec, ledger, where)
+    _check_columns(spec, ledger, where)
+    ledger.windows, ledger.columns = spec.windows, spec.columns
+    return ledger
+
+
+def _check_windows(spec: JoinSpec, ledger: Ledger, where: str) -> None:
+    try:
+        check_windows(spec.query, ledger.windows)
+    except SnapshotError as problem:
+        told = str(problem).removeprefix("restore: ")
+        raise SparkError(
+            f"{where}: {told}, or accept results that lack older rows with allow_incomplete=True"
+        ) from problem
+
+
+def _check_columns(spec: JoinSpec, ledger: Ledger, where: str) -> None:
+    for lane, names in spec.columns.items():
+        missing = [name for name in names if name not in ledger.columns[lane]]
+        if missing:
+            raise SparkError(
+                f"{where}: the checkpoint did not keep column {missing[0]!r} of {lane!r}; "
+                "use only columns that the query used when the checkpoint was made, or start with a new checkpoint"
+            )
+
+
+def without_late(times: Ints, rows: pa.Table, watermark: int) -> tuple[pa.Table, Ints | None]:
+    """The rows at or after the watermark, and where the late ones were; None if there are none."""
+    if len(times) == 0 or int(times.min()) >= watermark:
+        return rows, None
+    late = times < watermark
+    return rows.filter(pa.array(~late)), np.flatnonzero(late)
