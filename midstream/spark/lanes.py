@@ -20,7 +20,7 @@ import pyarrow as pa
 from midstream.engine.arrivals import tracks_arrivals
 from midstream.engine.binding import value_type
 from midstream.query.model import Cast, Column, Expr, Literal, Query, columns_of
-from midstream.spark.hot_keys import HotKey
+from midstream.spark.hot import HotKey
 from midstream.spark.shares import Shares
 
 

@@ -72,7 +72,17 @@ class Split:
 
 
 class Router:
-    """Splits the tables of one source, a stream or a static table of the query."""
+    """Splits the tables of one source, a stream or a static table of the query.
+
+    >>> import midstream as ms
+    >>> from midstream.spark.routing import routing_for
+    >>> schema = pa.schema({"id": pa.int64(), "ts": pa.int64()})
+    >>> text = "SELECT a.id FROM a [RANGE 9 SECONDS], b [RANGE 9 SECONDS] WHERE a.id = b.id"
+    >>> query = ms.query(text, schemas={"a": schema, "b": schema}, event_time="ts")
+    >>> split = Router(routing_for(query, 2), "a").split(pa.table({"id": [1, 2, 3, None], "ts": [5, 6, 7, 8]}))
+    >>> [(part.cell, part.rows.column("id").to_pylist(), part.home) for part in split.parts], split.dropped
+    ([(0, [3], 1), (1, [1, 2], 2)], 1)
+    """
 
     def __init__(self, routing: Routing, source: str):
         query = routing.query
@@ -89,20 +99,12 @@ class Router:
         columns, refused = self._accepted(self._binding.columns(table))
         length = table.num_rows - sum(refused.values())
         parts: list[Part] = []
-        homed: Mask | None = None
-        dropped = 0
+        homed = np.zeros(length, np.bool_)
         for place, lane in enumerate(self._lanes):
-            rows = lane.rows(columns, length, homed)
+            rows = lane.rows(columns, length, homed if place > 0 else None)
             parts += lane.parts(columns, rows)
-            if place == 0 and len(self._lanes) == 1:
-                dropped = length - rows.length
-            elif place == 0:
-                homed = _mask(rows, length)
-            else:
-                assert homed is not None
-                homed |= _mask(rows, length)
-        if homed is not None:
-            dropped = length - int(np.count_nonzero(homed))
+            homed |= _mask(rows, length)
+        dropped = length - int(np.count_nonzero(homed))
         return Split(tuple(parts), table.num_rows, dropped, refused)
 
     def _accepted(self, columns: dict[str, pa.Array]) -> tuple[dict[str, pa.Array], dict[str, int]]:
@@ -193,9 +195,9 @@ class _LaneRouter:
         homes: dict[int, list[pa.RecordBatch]] = {}
         copies: dict[int, list[pa.RecordBatch]] = {}
         for marks, group in _groups(rows):
-            steps = self._lane.steps
-            copied = [step for place, step in enumerate(steps) if _is_copied(step, _is_hot(marks, place))]
-            offsets = [sum(steps) for steps in itertools.product(*(_strides(step) for step in copied))]
+            steps = enumerate(self._lane.steps)
+            copied = [_strides(step) for place, step in steps if _is_copied(step, _is_hot(marks, place))]
+            offsets = [sum(strides) for strides in itertools.product(*copied)]
             for cell, batch in self._by_home(columns, group, marks):
                 for offset in offsets:
                     is_home = offset == 0 and not marks & 1

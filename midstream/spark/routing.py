@@ -13,7 +13,7 @@ from typing import Any
 
 from midstream.query.describe import expression_text
 from midstream.query.model import Query
-from midstream.spark.hot_keys import HotKey, HotKeys, hot_keys_of
+from midstream.spark.hot import HotKey, HotKeys, hot_keys_of
 from midstream.spark.lanes import Lane, cell_query_of, lanes_of
 from midstream.spark.shares import Dimension, Rates, Shares, rates_of, shares_for
 
