@@ -21,7 +21,7 @@ from midstream.engine.stats import EngineStats
 from midstream.engine.warmup import warm_up
 from midstream.engine.watermark import NONE_YET, Watermark
 from midstream.errors import EngineError, SnapshotError
-from midstream.migrate import STRATEGIES, Migration, begin
+from midstream.migrate import STRATEGIES, Migration, Transition, begin
 from midstream.migrate.record import Recorder
 from midstream.plan import Plan, default_plan, parse_plan
 from midstream.query.durations import Duration, duration
@@ -143,6 +143,7 @@ class Engine:
             self._ended = f"closed, because a push broke off ({reason}); go on with Engine.restore from a snapshot"
             raise
         self._ended = None
+        begin.give_way(self._recorders[:-1], self._pipeline.course)
         self._deliver()
 
     def _deliver(self) -> None:
@@ -225,15 +226,20 @@ class Engine:
         "pause-drain-resume", by default the engine's. `budget`, for jisc, is what is filled in the background after
         each push: a number of holes, or a time such as "5 milliseconds"; 0 fills only what is probed. `hold`, for
         parallel-track, holds the new plan's results back until the old plan is dropped. `on_event` is called with the
-        migration's record when it has begun, when the first push has passed, and when it is done.
+        migration's record when it has begun, when the first push has passed, and when it has ended: when it is done, or
+        a later migration has replaced it.
         """
         self._check_open()
         target = _chosen_plan(self.query, plan)
         chosen = begin.named(self._strategy if strategy is None else strategy, STRATEGIES)
         options = begin.options(budget, hold, chosen)
         recorder = Recorder(chosen.name, str(self.plan), str(target), on_event)
-        self._pipeline.begin(lambda situation: begin.begun(chosen, situation, target, options, recorder))
-        self._recorders = [one for one in self._recorders if not one.current.is_done] + [recorder]
+        self._pipeline.begin(
+            lambda situation: begin.begun(chosen, Transition(situation, target, options, recorder), STRATEGIES)
+        )
+        begin.give_way(self._recorders, self._pipeline.course)
+        self._deliver()
+        self._recorders = [one for one in self._recorders if not one.current.has_ended] + [recorder]
         recorder.deliver()
         return recorder.current
 

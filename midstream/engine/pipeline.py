@@ -55,6 +55,11 @@ class Pipeline:
         situation = Situation(self._query, self._windows, self.readers, self._course, self._purged_to, self._held)
         self._course = transition(situation)
 
+    @property
+    def course(self) -> Course:
+        """What runs between two pushes."""
+        return self._course
+
     def release(self) -> pa.Table:
         """Everything that was held back, which is free from now on."""
         released = self._held.all()

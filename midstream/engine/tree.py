@@ -29,12 +29,14 @@ _SMALLEST_BLOCK = 256
 _LARGEST_RESULT_BLOCK = 1 << 17
 #: A kept state that the new plan finds in another way is indexed anew if it is small, else it becomes a hole.
 REINDEXED_AT_ONCE = 1 << 15
+_FILLED_AT_ONCE = 1 << 20
 
 
 class TreeExecutor:
     """Runs one plan over base windows that it shares with whoever else needs them.
 
-    With `since`, it knows only rows from these ids on, by input; other inputs, static tables, it knows whole.
+    With `since`, it knows only rows from these ids on, by input; other inputs, static tables, it knows whole, and what
+    joins these alone it computes at once, as an engine does when it is made: their rows never come again nor expire.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class TreeExecutor:
             for node in self.joins():
                 if not any(number in since for number in node.inputs):
                     self._make_hole(node)
+            self.complete()
 
     def make_holes(self) -> None:
         """Declare every combination of the rows that the windows hold missing from every join state."""
@@ -68,6 +71,12 @@ class TreeExecutor:
         is_empty = any(mark == self._windows[number].head for number, mark in marks.items())
         if node.state is not None and not is_empty:
             node.state.hole = Hole(node.inputs, marks)
+
+    def complete(self) -> None:
+        """Compute everything that is missing."""
+        for node in self.joins():
+            while node.state is not None and node.state.hole is not None:
+                self.filler.fill_some(node, _FILLED_AT_ONCE)
 
     def successor(self, plan: Plan) -> TreeExecutor:
         """An executor for another plan: what both plans have in common is kept, the rest is missing."""

@@ -110,7 +110,7 @@ class _CombinedPurge(Parallel):
 
     def _last_entry(self) -> int:
         """When the watermark has come here, no entry with an old row is left."""
-        assert isinstance(self._old, TreeExecutor)
-        states = (node.state for node in self._old.joins())
+        assert isinstance(self.old, TreeExecutor)
+        states = (node.state for node in self.old.joins())
         found = [one.last_with_a_row_before(self._since) for one in states if isinstance(one, _KeptState)]
         return max((last + self._window + 1 for last in found if last is not None), default=0)

@@ -1,15 +1,18 @@
-"""The beginning of a migration: from what a caller asks for to what runs from now on, or a refusal."""
+"""The beginning of a migration, from what a caller asks for to what runs from now on or a refusal; and what is left
+of the migrations before it.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from midstream.engine.course import Course, Situation
+from midstream.engine.course import Course
 from midstream.errors import EngineError
+from midstream.migrate.jisc import Filling
 from midstream.migrate.record import Recorder
 from midstream.migrate.strategy import Options, Strategy, Transition
-from midstream.plan.tree import Plan
+from midstream.migrate.tracks import TwoTracks
 from midstream.query.durations import duration
 
 
@@ -34,13 +37,31 @@ def options(budget: int | str | None, hold: bool, strategy: Strategy) -> Options
     return Options(budget_holes=budget, hold=hold)
 
 
-def begun(strategy: Strategy, situation: Situation, plan: Plan, chosen: Options, recorder: Recorder) -> Course:
-    """What runs from now on; an error that says what works instead if the strategy cannot do it."""
+def begun(strategy: Strategy, transition: Transition, strategies: Sequence[Strategy]) -> Course:
+    """What runs from now on; an error that says which of the strategies work instead if this one cannot do it."""
+    situation, plan = transition.situation, transition.plan
     refusal = strategy.refusal(situation, plan)
     if refusal is not None:
-        raise EngineError(f"migrate: {refusal}")
+        *most, last = [one.name for one in strategies if one.refusal(situation, plan) is None]
+        raise EngineError(f"migrate: {refusal}. Use {', '.join(most)} or {last}")
     situation.held.release()
     began = time.perf_counter()
-    course = strategy.begin(Transition(situation, plan, chosen, recorder))
-    recorder.spend(began)
+    course = strategy.begin(transition)
+    transition.recorder.spend(began)
     return course
+
+
+def give_way(recorders: Sequence[Recorder], course: Course) -> None:
+    """Migrations that are no part of what runs, and have not ended, were replaced by a later one."""
+    under_way = list(_under_way(course))
+    for recorder in recorders:
+        if not any(recorder is one for one in under_way):
+            recorder.give_way()
+
+
+def _under_way(course: Course) -> Iterator[Recorder]:
+    while isinstance(course, TwoTracks):
+        yield course.recorder
+        course = course.old
+    if isinstance(course, Filling):
+        yield course.recorder

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from midstream.engine.combos import Delta, selected
 from midstream.engine.course import Course, Situation
 from midstream.engine.tree import TreeExecutor
+from midstream.engine.watermark import NONE_YET
 from midstream.kernels.types import LARGEST, Combos
 from midstream.migrate.record import Recorder
 from midstream.migrate.strategy import Transition
@@ -56,15 +57,12 @@ class GenMigReferencePoint:
 def _refusal(name: str, situation: Situation) -> str | None:
     for one in situation.query.inputs:
         if one.window.kind in (WindowKind.UNBOUNDED, WindowKind.ROWS):
-            others = "jisc or moving-state"
-            if one.window.kind is WindowKind.ROWS:
-                others = "jisc, moving-state or parallel-track"
             return (
                 f"{name} needs a time at which every old row has ended, and rows of {one.alias!r} under "
-                f"{one.window.kind.name} have none. Use {others}"
+                f"{one.window.kind.name} have none"
             )
     if split_time(situation) > LARGEST:
-        return f"{name} needs a time after every old row, and one of them ends at the largest time there is. Use jisc"
+        return f"{name} needs a time after every old row, and one of them ends at the largest time there is"
     return None
 
 
@@ -85,7 +83,19 @@ def _begin(transition: Transition, kind: type[_Split]) -> Course:
         return transition.fresh(since)
     split = split_time(found)
     new = transition.fresh(since)
-    return kind(found.course, new, since, found.windows, transition.recorder, split, found.floor)
+    return kind(found.course, new, since, found.windows, transition.recorder, split, _way_begins(found))
+
+
+def _way_begins(situation: Situation) -> int:
+    """Where the way to the split time begins: at the watermark, or at the oldest row if there is none yet."""
+    if situation.floor != NONE_YET:
+        return situation.floor
+    inputs = zip(situation.query.inputs, situation.windows, strict=True)
+    return min(
+        int(rings.read(window.starts, window.head, window.tail).min())
+        for one, window in inputs
+        if not one.is_static and len(window)
+    )
 
 
 class _Split(TwoTracks):
@@ -97,23 +107,23 @@ class _Split(TwoTracks):
         windows: Sequence[BaseWindow],
         recorder: Recorder,
         split: int,
-        floor: int,
+        reached: int,
     ):
         self._split = split
-        self._reached = floor
+        self._reached = reached
         super().__init__(old, new, since, list(windows), recorder)
 
     def _left(self) -> int:
         return max(0, self._split - self._reached)
 
     def after_push(self, watermark: int) -> Course:
-        self._reached = watermark
+        self._reached = max(self._reached, watermark)
         return super().after_push(watermark)
 
 
 class _ByReferencePoint(_Split):
     def _counted(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
-        for combos in self._old.process(deltas, floor):
+        for combos in self.old.process(deltas, floor):
             counted = chosen(combos, np.flatnonzero(combos.starts < self._split))
             if counted is not None:
                 yield counted
@@ -128,7 +138,7 @@ class _Coalesced(_Split):
     def _counted(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
         """Halves that meet at T are one result; they are found in one push, because their last row is the same."""
         waiting: list[Combos] = []
-        for combos in self._old.process(self._before(deltas), floor):
+        for combos in self.old.process(self._before(deltas), floor):
             meets = combos.ends == self._split - 1
             whole = chosen(combos, np.flatnonzero(~meets))
             if whole is not None:

@@ -63,7 +63,7 @@ class Filling:
     def __init__(self, executor: TreeExecutor, options: Options, recorder: Recorder):
         self.executor = executor
         self._options = options
-        self._recorder = recorder
+        self.recorder = recorder
         self._rows = 0
 
     @property
@@ -86,11 +86,11 @@ class Filling:
         self._fill_in_the_background(began)
         filler, holes = self.executor.filler, self.executor.holes()
         self._rows = 0
-        self._recorder.spend(began)
-        self._recorder.batch(holes, filler.rows_filled, filler.entries_filled, self.executor.hole_bytes())
+        self.recorder.spend(began)
+        self.recorder.batch(holes, filler.rows_filled, filler.entries_filled, self.executor.hole_bytes())
         if holes:
             return self
-        self._recorder.end()
+        self.recorder.end()
         return self.executor
 
     def _fill_in_the_background(self, began: float) -> None:

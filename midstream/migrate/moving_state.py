@@ -7,8 +7,6 @@ from midstream.migrate.jisc import successor
 from midstream.migrate.strategy import Transition
 from midstream.plan.tree import Plan
 
-_ALL = 1 << 20
-
 
 class MovingState:
     """Compute all states of the new plan before the next row is taken."""
@@ -22,9 +20,7 @@ class MovingState:
         executor = successor(transition)
         executor.filler.floor = transition.situation.floor
         transition.recorder.begin(executor.holes())
-        for node in executor.joins():
-            while node.state is not None and node.state.hole is not None:
-                executor.filler.fill_some(node, _ALL)
-        transition.recorder.batch(0, executor.filler.rows_filled, executor.filler.entries_filled, 0)
+        executor.complete()
+        transition.recorder.computed(executor.filler.rows_filled, executor.filler.entries_filled)
         transition.recorder.end()
         return executor

@@ -30,7 +30,7 @@ class ParallelTrack:
             if one.window.kind is WindowKind.UNBOUNDED:
                 return (
                     f"parallel-track would never end: rows of {one.alias!r} are UNBOUNDED, so the old plan would be "
-                    "needed for ever. Use jisc or moving-state"
+                    "needed for ever"
                 )
         return None
 
@@ -62,11 +62,11 @@ class Parallel(TwoTracks):
             return self
         if self._held is not None:
             self._held.release()
-        self._recorder.end()
+        self.recorder.end()
         return self._new
 
     def _counted(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
-        for combos in self._old.process(deltas, floor):
+        for combos in self.old.process(deltas, floor):
             is_old = np.zeros(len(combos.starts), np.bool_)
             for number, mark in self._since.items():
                 is_old |= combos.rows[:, number] < mark

@@ -16,10 +16,7 @@ class PauseDrainResume:
 
     def refusal(self, situation: Situation, plan: Plan) -> str | None:
         if not isinstance(situation.course, TreeExecutor):
-            return (
-                "pause-drain-resume cannot start while another migration is under way; "
-                "wait for its end, or use jisc, moving-state or parallel-track"
-            )
+            return "pause-drain-resume cannot start before the migration under way has ended"
         old = {node.inputs for node in situation.course.plan.joins()}
         missing = [node for node in plan.joins() if node.inputs not in old]
         if not missing:
@@ -27,8 +24,7 @@ class PauseDrainResume:
         return (
             "pause-drain-resume would have to drain the old plan's states before the new plan starts, but "
             f"{plan.text(missing[0])} can only be filled from rows that are in those states, and rows leave them only "
-            "as new ones arrive, which are paused: neither side can go first. Use jisc, moving-state, parallel-track, "
-            "genmig or genmig-reference-point"
+            "as new ones arrive, which are paused: neither side can go first"
         )
 
     def begin(self, transition: Transition) -> Course:

@@ -14,9 +14,11 @@ class Migration:
     """A migration as it stands.
 
     `holes_left` is what has to go away before it ends: live driver rows that are still in a hole, summed over the
-    states; for parallel-track live old rows; for genmig the way of the watermark to the split time, in microseconds.
-    `rows` and `entries` were computed for the migration's sake, `seconds` spent on it, `bytes` is what it holds beyond
-    the new plan. `phase` is "begun", "running" or "done".
+    states; for parallel-track live old rows; for genmig the way of the watermark to the split time, in microseconds,
+    from the oldest row as long as there is no watermark. `rows` and `entries` were computed for the migration's sake,
+    `seconds` spent on it, `bytes` is what it holds beyond the new plan, `batches` counts the pushes since it began.
+    `phase` is "begun", "running" once a push has passed, and in the end "done", or "replaced" if a later migration
+    took over what ran.
     """
 
     strategy: str
@@ -34,6 +36,10 @@ class Migration:
     @property
     def is_done(self) -> bool:
         return self.phase == "done"
+
+    @property
+    def has_ended(self) -> bool:
+        return self.phase in ("done", "replaced")
 
     @property
     def percent(self) -> float:
@@ -60,6 +66,10 @@ class Recorder:
         self.current = replace(self.current, holes_left=holes, holes_at_start=holes)
         self._tell()
 
+    def computed(self, rows: int, entries: int) -> None:
+        """So much was computed at the transition."""
+        self.current = replace(self.current, rows=rows, entries=entries)
+
     def batch(self, holes: int, rows: int, entries: int, held: int) -> None:
         """A push has passed."""
         is_first = self.current.phase == "begun"
@@ -77,8 +87,14 @@ class Recorder:
 
     def end(self) -> None:
         """Only the new plan is left, and nothing is missing."""
-        if not self.current.is_done:
+        if not self.current.has_ended:
             self.current = replace(self.current, phase="done", holes_left=0, bytes=0)
+            self._tell()
+
+    def give_way(self) -> None:
+        """A later migration has taken over; what was left to do is not done any more."""
+        if not self.current.has_ended:
+            self.current = replace(self.current, phase="replaced", bytes=0)
             self._tell()
 
     def _tell(self) -> None:

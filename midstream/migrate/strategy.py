@@ -51,7 +51,7 @@ class Strategy(Protocol):
         """What users call it."""
 
     def refusal(self, situation: Situation, plan: Plan) -> str | None:
-        """Why it cannot make this transition and what can, or None."""
+        """Why it cannot make this transition, or None; the caller is told which strategies can."""
 
     def begin(self, transition: Transition) -> Course:
         """Make the transition; what runs from now on."""

@@ -28,10 +28,10 @@ class TwoTracks(abc.ABC):
     def __init__(
         self, old: Course, new: TreeExecutor, since: dict[int, int], windows: list[BaseWindow], recorder: Recorder
     ):
-        self._old, self._new = old, new
+        self.old, self._new = old, new
         self._since = since
         self._windows = windows
-        self._recorder = recorder
+        self.recorder = recorder
         self._results_of_new = 0
         recorder.begin(self._left())
 
@@ -42,7 +42,7 @@ class TwoTracks(abc.ABC):
     def process(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
         began = time.perf_counter()
         yield from self._counted(deltas, floor)
-        self._recorder.spend(began)
+        self.recorder.spend(began)
 
     @abc.abstractmethod
     def _counted(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
@@ -53,31 +53,31 @@ class TwoTracks(abc.ABC):
         """What still has to go away; 0 if the old course is not needed any more."""
 
     def purge(self, watermark: int) -> None:
-        self._old.purge(watermark)
+        self.old.purge(watermark)
         self._new.purge(watermark)
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         if number in self._since:
             self._since[number] = int(renumbering.apply(np.array([self._since[number]]))[0])
-        self._old.renumber(number, renumbering)
+        self.old.renumber(number, renumbering)
         self._new.renumber(number, renumbering)
 
     def after_push(self, watermark: int) -> Course:
-        self._old = self._old.after_push(watermark)
+        self.old = self.old.after_push(watermark)
         left = self._left()
         rows = sum(max(0, self._windows[number].tail - mark) for number, mark in self._since.items())
-        held = sum(one.bytes for one in self._old.state_stats())
-        self._recorder.batch(left, rows, self._results_of_new, held)
+        held = sum(one.bytes for one in self.old.state_stats())
+        self.recorder.batch(left, rows, self._results_of_new, held)
         if left:
             return self
-        self._recorder.end()
+        self.recorder.end()
         return self._new
 
     def state_stats(self) -> list[StateStats]:
-        return self._old.state_stats() + self._new.state_stats()
+        return self.old.state_stats() + self._new.state_stats()
 
     def work(self) -> Work:
-        old, new = self._old.work(), self._new.work()
+        old, new = self.old.work(), self._new.work()
         return Work(old.slots_visited + new.slots_visited, old.bytes_moved + new.bytes_moved)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import midstream as ms
 from midstream.migrate import Migration
 
-PHASES = ["begun", "running", "done"]
+PHASES = ["begun", "running", "replaced", "done"]
 
 
 @dataclass
@@ -45,22 +45,25 @@ class Follower:
             check_states(engine)
         self.record = after
 
+    def ended(self) -> None:
+        """It must have ended by now."""
+        if self.events:
+            self._check_events()
+            assert self.events[-1].has_ended, f"no end was told: {self.events[-1]}"
+
     def _check_events(self) -> None:
         told = [PHASES.index(one.phase) for one in self.events]
         assert told == sorted(set(told)), f"events out of order or twice: {[one.phase for one in self.events]}"
-        done = [one for one in self.events if one.is_done]
-        assert all(one.holes_left == 0 for one in done)
+        ended = [one for one in self.events if one.has_ended]
+        assert len(ended) <= 1, f"ended twice: {[one.phase for one in ended]}"
+        assert all(one.bytes == 0 and (one.holes_left == 0 or not one.is_done) for one in ended)
 
 
 def check_states(engine: ms.Engine) -> None:
-    """A migration is done: only the states of the new plan are there, and nothing is missing in them.
-
-    States of static tables alone are no part of a migration; they may wait to be probed.
-    """
-    plan, inputs = engine.plan, engine.query.inputs
-    static = {one.alias for one in inputs if one.is_static}
+    """A migration is done: only the states of the new plan are there, and nothing is missing in them."""
+    plan = engine.plan
     joins = [one for one in engine.stats().states if one.kind == "join"]
     wanted = [sorted(plan.aliases[number] for number in join.inputs) for join in plan.joins()][:-1]
     assert sorted(sorted(one.name.split()) for one in joins) == sorted(wanted), f"states of {plan}: {joins}"
-    missing = [one for one in joins if one.holes and not static.issuperset(one.name.split())]
+    missing = [one for one in joins if one.holes]
     assert not missing, f"holes left: {missing}"

@@ -21,6 +21,8 @@ from .changes import MIXED, NAMES, SUITABLE, Change, draw_changes
 from .follow import Follower
 
 FEWEST_CASES = 4
+#: Strategies that take what runs over, so that migrations under way come to their end.
+REPLACING = ("jisc", "moving-state", "pause-drain-resume")
 NAMED = re.compile(r"\b(" + "|".join(sorted(NAMES, key=len, reverse=True)) + r")\b(?!-)")
 
 
@@ -45,6 +47,7 @@ class MigratingRun(Run):
         super().__init__(case, expected, way, query)
         self._changes = changes
         self._follower = Follower()
+        self._followers: list[Follower] = []
         self._tally = tally
 
     def _push(self, number: int, expected: Rows) -> None:
@@ -65,14 +68,17 @@ class MigratingRun(Run):
             self._tally.refused[change.strategy] += 1
             named = [name for name in NAMED.findall(str(refusal)) if name != change.strategy]
             assert named, f"the refusal names nothing that works: {refusal}"
-            self._migrate(target, named[0], change.budget)
+            self._migrate(target, named[change.turn % len(named)], change.budget)
         assert str(self.engine.plan) == target
 
     def _migrate(self, target: str, strategy: str, budget: int | str | None) -> None:
         events: list[Migration] = []
         record = self.engine.migrate(target, strategy, budget=budget, on_event=events.append)
         self._tally.made[strategy] += 1
+        if strategy in REPLACING:
+            self._check_ended()
         self._follower = Follower(events=events)
+        self._followers.append(self._follower)
         self._follower.begun(record)
         assert record == self.engine.migration
         assert (record.strategy, record.to_plan) == (strategy, target)
@@ -80,6 +86,16 @@ class MigratingRun(Run):
     def _restore(self, plan: str | None) -> None:
         super()._restore(plan)
         self._follower = Follower()
+        self._followers = []
+
+    def _check_finish(self) -> None:
+        super()._check_finish()
+        self._check_ended()
+
+    def _check_ended(self) -> None:
+        """Every migration so far has had its end, and told it once."""
+        for one in self._followers:
+            one.ended()
 
 
 def check_seed(seed: int, strategy: str, tally: Tally, big: bool | None = None) -> None:

@@ -44,9 +44,10 @@ def test_the_record_of_a_migration(strategy: str) -> None:
     assert (done.holes_left, done.percent, done.bytes) == (0, 100.0, 0)
     assert done.batches <= WINDOW + 1
     assert done.seconds > 0
-    nothing_to_do = done.holes_at_start == 0
-    assert [one.phase for one in events] == (["begun", "done"] if nothing_to_do else ["begun", "running", "done"])
-    assert nothing_to_do == (strategy == "pause-drain-resume")
+    ends_at_once = strategy in ("moving-state", "pause-drain-resume")
+    assert [one.phase for one in events] == (["begun", "done"] if ends_at_once else ["begun", "running", "done"])
+    assert (done.batches == 0) == ends_at_once
+    assert (done.holes_at_start == 0) == (strategy == "pause-drain-resume")
 
 
 @pytest.mark.parametrize("strategy", NAMES)
@@ -57,11 +58,10 @@ def test_a_migration_with_nothing_to_do_is_done_at_once_and_told_once(strategy: 
     for plan in (TURNED, OLD):  # the second finds nothing under way
         record = engine.migrate(plan, strategy, on_event=lambda one: events.append(one.phase))
         assert record.is_done, plan
-    told = ["begun", "running", "done"] if strategy == "moving-state" else ["begun", "done"]
-    assert events == told * 2
+    assert events == ["begun", "done"] * 2
     push(engine, 0)
     assert engine.migration == record
-    assert events == told * 2
+    assert events == ["begun", "done"] * 2
 
 
 def test_each_migration_has_its_own_record() -> None:
@@ -77,6 +77,102 @@ def test_each_migration_has_its_own_record() -> None:
         push(engine, number)
     assert set(first) == {NEW}
     assert len(first) == 3
+
+
+@pytest.mark.parametrize("later", ["jisc", "moving-state"])
+@pytest.mark.parametrize("earlier", ["jisc", "parallel-track", "genmig", "genmig-reference-point"])
+def test_a_migration_that_another_one_replaces_has_an_end(earlier: str, later: str) -> None:
+    """It is not done, and holds nothing any more; the end is told before the other one's beginning."""
+    engine = make_engine(OLD)
+    for number in range(WINDOW):
+        push(engine, number)
+    told: list[Migration] = []
+    engine.migrate(NEW, earlier, budget=0, on_event=told.append)
+    push(engine, WINDOW)
+    running = engine.migration
+    assert running is not None and running.phase == "running"
+    engine.migrate("((r s) (t u))", later, on_event=told.append)
+    assert [(one.strategy, one.phase) for one in told[:4]] == [
+        (earlier, "begun"),
+        (earlier, "running"),
+        (earlier, "replaced"),
+        (later, "begun"),
+    ]
+    assert told[2] == replace(running, phase="replaced", bytes=0)
+    assert (told[2].is_done, told[2].has_ended) == (False, True)
+    for number in range(WINDOW + 1, 3 * WINDOW):
+        push(engine, number)
+    engine.finish()
+    assert [one.phase for one in told if one.has_ended] == ["replaced", "done"]
+
+
+def test_a_migration_inside_another_one_ends_with_it() -> None:
+    """The holes of a static table do not expire; the plan that has them goes when parallel-track ends."""
+    engine = with_static_tables("(((x r) y) s)")
+    engine.push({name: pa.table([[1], [1], [0]], schema=SCHEMA) for name in "rs"})
+    phases: list[str] = []
+    engine.migrate("((r s) (x y))", "jisc", budget=0, on_event=lambda one: phases.append(one.phase))
+    record = engine.migrate("((s r) (y x))", "parallel-track")
+    assert phases == ["begun"] and not record.has_ended
+    engine.push({}, watermark=1)
+    assert phases == ["begun", "running"]
+    engine.push({}, watermark=10_000_001)
+    assert engine.migration is not None and engine.migration.is_done
+    assert phases == ["begun", "running", "replaced"]
+
+
+def test_a_failing_listener_of_a_replaced_migration_does_no_harm() -> None:
+    engine = make_engine(OLD)
+    for number in range(WINDOW):
+        push(engine, number)
+
+    def listener(one: Migration) -> None:
+        if one.phase == "replaced":
+            raise RuntimeError(one.phase)
+
+    engine.migrate(NEW, "parallel-track", on_event=listener)
+    assert engine.migrate("((r s) (t u))", "moving-state").is_done
+
+
+@pytest.mark.parametrize("strategy", ["genmig", "genmig-reference-point"])
+def test_what_is_left_without_a_watermark_is_counted_from_the_oldest_row(strategy: str) -> None:
+    engine = make_engine(OLD)
+    for moment in (7_000_000, 5_000_000):  # s, t and u hold the watermark back
+        engine.push({"r": pa.table([[1], [1], [moment]], schema=SCHEMA)})
+    record = engine.migrate(NEW, strategy)
+    assert (record.holes_left, record.percent) == (12_000_001, 0.0)
+    for watermark, left in ((None, 12_000_001), (1, 12_000_001), (6_000_000, 11_000_001), (17_000_000, 1)):
+        engine.push({}, watermark=watermark)
+        assert engine.migration is not None
+        assert engine.migration.holes_left == left, watermark
+    engine.push({}, watermark=17_000_001)
+    assert engine.migration.is_done
+
+
+def with_static_tables(plan: str) -> ms.Engine:
+    """Two streams r and s with windows of ten seconds, and two static tables x and y, all with one key."""
+    rows = pa.table([list(range(ROWS)), list(range(ROWS)), [0] * ROWS], schema=SCHEMA)
+    query = ms.query(
+        "SELECT r.v AS a, s.v AS b FROM r [RANGE 10 SECONDS], s [RANGE 10 SECONDS], x, y "
+        "WHERE r.k = s.k AND s.k = x.k AND x.k = y.k",
+        schemas=dict.fromkeys("rsxy", SCHEMA),
+        event_time="ts",
+    )
+    return ms.Engine(query, plan=plan, tables={"x": rows, "y": rows})
+
+
+@pytest.mark.parametrize("strategy", [name for name in NAMES if name != "pause-drain-resume"])
+def test_when_it_is_done_nothing_is_missing_of_static_tables_either(strategy: str) -> None:
+    """Their rows never expire, so what nobody asks for would be missing for ever."""
+    engine = with_static_tables("(((x r) y) s)")
+    engine.push({name: pa.table([[1], [1], [0]], schema=SCHEMA) for name in "rs"}, watermark=0)
+    engine.migrate("((r s) (x y))", strategy, budget=ROWS)
+    for number in range(3):
+        engine.push({}, watermark=10_000_001 + number)
+    assert engine.migration is not None and engine.migration.is_done
+    assert [one.holes for one in engine.stats().states if one.kind == "join"] == [0, 0]
+    later = engine.migrate("((s r) (x y))", "jisc", budget=0)
+    assert (later.holes_at_start, later.is_done) == (0, True)
 
 
 @pytest.mark.parametrize("strategy", NAMES)

@@ -39,13 +39,23 @@ REFUSALS = (
         "neither side can go first",
         ("jisc", "moving-state", "parallel-track", "genmig", "genmig-reference-point"),
     ),
+    Refusal("pause-drain-resume", ROWS, "go first", ("jisc", "moving-state", "parallel-track")),
+    Refusal("pause-drain-resume", UNBOUNDED, "go first", ("jisc", "moving-state")),
     Refusal(
         "pause-drain-resume",
         RANGE,
-        "while another migration is under way",
+        "before the migration under way has ended",
+        ("jisc", "moving-state", "parallel-track", "genmig", "genmig-reference-point"),
+        first="parallel-track",
+    ),
+    Refusal(
+        "pause-drain-resume",
+        ROWS,
+        "under way has ended",
         ("jisc", "moving-state", "parallel-track"),
         first="parallel-track",
     ),
+    Refusal("pause-drain-resume", UNBOUNDED, "has ended", ("jisc", "moving-state"), first="jisc"),
 )
 
 
@@ -58,7 +68,7 @@ def fed(windows: str, first: str | None) -> ms.Engine:
     return engine
 
 
-@pytest.mark.parametrize("one", REFUSALS, ids=lambda one: f"{one.strategy} {one.message[-20:]}")
+@pytest.mark.parametrize("one", REFUSALS, ids=lambda one: f"{one.strategy} {one.windows} {one.message[-20:]}")
 def test_a_refusal_names_what_works_and_changes_nothing(one: Refusal) -> None:
     engine, untouched = fed(one.windows, one.first), fed(one.windows, one.first)
     before = (engine.plan, engine.migration, engine.stats())
@@ -76,10 +86,24 @@ def test_a_refusal_names_what_works_and_changes_nothing(one: Refusal) -> None:
         assert push(other, 3) == push(fed(one.windows, None), 3)
 
 
+def test_only_what_takes_every_window_of_the_query_is_named() -> None:
+    """ROWS alone would leave parallel-track, and swapped sides pause-drain-resume."""
+    query = ms.query(
+        "SELECT r.v FROM r [ROWS 5], s [UNBOUNDED], t [RANGE 5 SECONDS] WHERE r.k = s.k AND s.k = t.k",
+        schemas=dict.fromkeys("rst", SCHEMA),
+        event_time="ts",
+    )
+    engine = ms.Engine(query, plan="((r s) t)")
+    with pytest.raises(ms.EngineError, match=r"'r' under ROWS have none\. Use jisc or moving-state$"):
+        engine.migrate("((t s) r)", "genmig")
+    with pytest.raises(ms.EngineError, match=r"Use jisc, moving-state or pause-drain-resume$"):
+        engine.migrate("(t (s r))", "genmig")
+
+
 def test_a_row_at_the_end_of_time_leaves_no_room_for_a_split() -> None:
     engine = make_engine(OLD)
     engine.push({"r": pa.table([[1], [1], [2**63 - 10]], schema=SCHEMA)})
-    with pytest.raises(ms.EngineError, match=r"largest time there is\. Use jisc"):
+    with pytest.raises(ms.EngineError, match=r"largest time there is\. Use jisc, moving-state or parallel-track$"):
         engine.migrate(NEW, "genmig")
     engine.migrate(NEW, "jisc")
 
