@@ -39,22 +39,26 @@ def _run(settings: Settings, progress: Progress, plan_of: Callable[[Streams], st
     cacq = Lane(CACQ, streams.query, streams.plan)
     race = Race([cacq, *(lane for lanes in moving.values() for lane in lanes)])
     plans = (streams.plan, plan_of(streams))
+    two_plans, pushes = 0, 0
     for number in range(units):
         progress.step(f"{joins} joins, {len(race.lanes)} lanes, unit {number + 1} of {units}")
         for period, lanes in moving.items():
             if number and number % period == 0:
                 for lane in lanes:
                     lane.migrate(plans[number // period % 2])
-        race.run(streams.batches(number * unit, (number + 1) * unit))
+        for pushed in streams.batches(number * unit, (number + 1) * unit):
+            two_plans, pushes = two_plans + moving[periods[0]][1].is_migrating, pushes + 1
+            race.push(pushed)
         race.check(streams.answer(number * unit, (number + 1) * unit), f"{joins} joins, unit {number + 1}")
         progress.advance()
     seconds = {
         (period, lane.contender.name): lane.seconds for period, lanes in moving.items() for lane in (*lanes, cacq)
     }
-    return _outcome(seconds, streams.rows * (joins + 1), periods)
+    return _outcome(seconds, streams.rows * (joins + 1), periods, two_plans / pushes)
 
 
-def _outcome(seconds: dict[tuple[int, str], float], tuples: int, periods: tuple[int, ...]) -> Outcome:
+def _outcome(seconds: dict[tuple[int, str], float], tuples: int, periods: tuple[int, ...], two_plans: float) -> Outcome:
+    """`two_plans` is the share of pushes in which Parallel Track runs two plans at the highest frequency."""
     names = (JISC.name, PARALLEL_TRACK.name, CACQ.name)
     rows = pa.Table.from_pylist(
         [
@@ -74,12 +78,12 @@ def _outcome(seconds: dict[tuple[int, str], float], tuples: int, periods: tuple[
     cacq = {one: seconds[one, CACQ.name] / seconds[one, JISC.name] for one in periods}
     problems = []
     for name, leads in ((PARALLEL_TRACK.name, track), (CACQ.name, cacq)):
-        problems += not_behind(name, leads, "units")
+        problems += not_behind(name, leads, "units between transitions")
     most_often = periods[0]
     if seconds[most_often, PARALLEL_TRACK.name] < seconds[most_often, CACQ.name]:
         problems.append(
-            "Parallel Track is not the slowest at the highest frequency: it drops its old plan after one window, long "
-            "before the next transition, and needs neither scans nor the removal of duplicates"
+            f"Parallel Track is not the slowest at the highest frequency: it runs two plans in {two_plans:.0%} of the "
+            "pushes, because it drops the old one after one window, without scans for old tuples"
         )
 
     def plot(axes: Any) -> None:
