@@ -28,7 +28,7 @@ from midstream.migrate import Options
 from midstream.migrate.genmig import GenMig, GenMigReferencePoint
 from midstream.migrate.parallel_track import ParallelTrack
 
-PAPER = "002, Krämer et al. 2006"
+PAPER = "Dynamic Plan Migration for Snapshot-Equivalent Continuous Queries in Data Stream Systems, EDBT 2006"
 _RATE = 100
 _VALUES = {"A": 500, "B": 500, "C": 1_000, "D": 1_000}
 WINDOWS_OF_ROWS = 5

@@ -21,7 +21,7 @@ from midstream.lab.experiments.zhu_run import COMBINED, tracks
 from midstream.lab.experiments.zhu_streams import RIGHT_DEEP, SET_1, streams
 from midstream.lab.race import PARALLEL_TRACK
 
-PAPER = "001, Zhu et al. 2004"
+PAPER = "Dynamic Plan Migration for Continuous Queries over Data Streams, SIGMOD 2004"
 #: The new plan of the paper's figure 4, to which its equation 8 applies as it stands.
 _FIGURE_4 = "(A ((B C) D))"
 #: At this many times the paper's rates comparisons outweigh what every transition costs. A stays as it is: the pause
