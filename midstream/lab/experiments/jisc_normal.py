@@ -89,7 +89,9 @@ def _outcome(rows: pa.Table, settings: Settings) -> Outcome:
         axes.set(xlabel="tuples", ylabel="processor time, s", ylim=(0, None))
         axes.legend()
 
-    figure = f"JISC's time is {overhead:+.1%} of the plain pipeline's; CACQ takes {lead:.2f} times as long as JISC"
+    figure = (
+        f"JISC's time differs by {overhead:+.1%} from the plain pipeline's; CACQ takes {lead:.2f} times as long as JISC"
+    )
     return Outcome(rows, table, (plot,), verdict(not problems), figure, "; ".join(problems), True)
 
 

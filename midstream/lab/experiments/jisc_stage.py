@@ -192,8 +192,10 @@ def _not_fastest(leads: list[_Leads]) -> list[str]:
         last = leads[-1]
         problems[-1] += (
             f": its new plan begins with empty states, which hold {last.held:.0%} of what JISC's do over the stage at "
-            f"{last.joins} joins, where JISC fills {last.filled:,.0f} entries of old rows"
+            f"{last.joins} joins"
         )
+        if last.filled:
+            problems[-1] += f", and JISC fills {last.filled:,.0f} entries of old rows there"
     return problems + not_behind(CACQ.name, {one.joins: one.cacq for one in leads}, "joins")
 
 
