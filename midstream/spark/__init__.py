@@ -9,16 +9,34 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from midstream.spark.api import explain, join, sql
-    from midstream.spark.progress import Progress, cell_reports, progress
+    from midstream.spark.control_folder import Control, control
+    from midstream.spark.hot_search import hot_keys
+    from midstream.spark.repartitioning import repartition
+    from midstream.spark.totals import Progress, cell_reports, progress
 
-__all__ = ["Progress", "cell_reports", "explain", "join", "progress", "sql"]
+__all__ = [
+    "Control",
+    "Progress",
+    "cell_reports",
+    "control",
+    "explain",
+    "hot_keys",
+    "join",
+    "progress",
+    "repartition",
+    "sql",
+]
 
 _PLACES = {
-    "Progress": "midstream.spark.progress",
-    "cell_reports": "midstream.spark.progress",
+    "Control": "midstream.spark.control_folder",
+    "control": "midstream.spark.control_folder",
+    "hot_keys": "midstream.spark.hot_search",
+    "Progress": "midstream.spark.totals",
+    "cell_reports": "midstream.spark.totals",
     "explain": "midstream.spark.api",
     "join": "midstream.spark.api",
-    "progress": "midstream.spark.progress",
+    "progress": "midstream.spark.totals",
+    "repartition": "midstream.spark.repartitioning",
     "sql": "midstream.spark.api",
 }
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import itertools
+import json
+import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from midstream.engine.intake import microseconds
-from midstream.errors import SparkError
+from midstream.errors import QueryError, SparkError
 from midstream.migrate import STRATEGIES
 from midstream.plan import parse_plan
 from midstream.query.durations import duration
+from midstream.query.names import listed, spelled
+from midstream.spark.control_folder import ControlFolder
 from midstream.spark.listener import listen
-from midstream.spark.operator import DataFrame, joined, schema_of
-from midstream.spark.settings import prepare
+from midstream.spark.operator import DataFrame, joined, schema_of, watermark_delay
+from midstream.spark.settings import cores, prepare
 from midstream.spark.spec import JoinSpec
+
+_logger = logging.getLogger("midstream")
 
 Moment = int | datetime.datetime
 
@@ -28,6 +35,7 @@ def sql(
     delay: str | Mapping[str, str] | None = None,
     *,
     partitions: int | None = None,
+    cells: int | None = None,
     plan: str | None = None,
     strategy: str = "jisc",
     schedule: Sequence[tuple[Moment, str]] = (),
@@ -35,6 +43,7 @@ def sql(
     hot_keys: Mapping[str, Sequence[Any]] | None = None,
     allow_incomplete: bool = False,
     host_idle: str = "15 minutes",
+    control: str | None = None,
 ) -> DataFrame:
     """Join streaming DataFrames by a query; the result is a streaming DataFrame.
 
@@ -43,31 +52,35 @@ def sql(
     microseconds. `delay` is how late rows may be, for all or for each stream, as `withWatermark` takes it; streams that
     have a watermark keep theirs.
 
-    `partitions` is the number of cells that work in parallel (default: the session's cores). With `rates` (relative
-    rates of the streams) and `hot_keys` (values of key columns whose rows are spread over cells) it decides where rows
-    go, which stays fixed for the life of a checkpoint.
+    A name that the query has without a window is a static table: a batch DataFrame, which is read once, in the first
+    batch, and kept in the checkpoint.
+
+    `partitions` is how many partitions work in parallel (default: the session's cores), `cells` the number of engines
+    that share them (default: one each), a multiple that lets `repartition` spread them over more partitions later. With
+    `rates` (relative rates of the streams) and `hot_keys` (values of key columns whose rows are spread over cells) the
+    cells decide where rows go, which stays fixed for the life of a checkpoint.
 
     `plan` is the plan to start with, `schedule` lists moments of event time with the plans that cells change to when
     the watermark reaches them, by `strategy`. After a restart the plan that ran goes on, unless the code gives another
     than it gave before. `allow_incomplete` accepts a larger window than that of the checkpoint: its older rows are
     missing. `host_idle` is how long an engine waits for its next batch before its memory is freed.
 
+    `control` is a durable folder that driver and executors see, the same on every restart, through which
+    `midstream.spark.control` changes the plan while the query runs. Without it it is a folder under
+    ``spark.sql.streaming.checkpointLocation``; if that is not set either, there is no control.
+
     If all DataFrames are batch DataFrames, the result is one too, with the results of all their rows.
     """
     frames = dict(streams)
     session = _session(frames)
     schemas = {name: schema_of(name, frame) for name, frame in frames.items()}
-    event_times = dict.fromkeys(frames, event_time) if isinstance(event_time, str) else dict(event_time)
-    delays = dict.fromkeys(frames, delay) if isinstance(delay, str) else dict(delay or {})
-    for name in delays:
-        if name not in frames:
-            raise SparkError(f"delay: unknown stream {name!r}; streams: {', '.join(frames)}")
-    chosen = prepare(session, partitions)
+    waits = _waits(delay, frames)
+    chosen = cores(session) if partitions is None else partitions
     spec = JoinSpec(
         text=text,
         schemas=schemas,
-        event_time=event_times,
-        cells=chosen,
+        event_time=event_time if isinstance(event_time, str) else dict(event_time),
+        cells=_cells(cells, chosen),
         rates=dict(rates or {}),
         hot_keys={name: list(values) for name, values in (hot_keys or {}).items()},
         plan=plan,
@@ -76,11 +89,15 @@ def sql(
         allow_incomplete=allow_incomplete,
         host_idle=duration(host_idle) / 1e6,
         operator=uuid.uuid4().hex[:8],
+        delays=waits | {name: wait for name, frame in frames.items() if (wait := watermark_delay(frame)) is not None},
     )
     _check(spec, frames)
-    if any(frame.isStreaming for frame in frames.values()):
-        listen(session)
-    return joined(spec, frames, {name: wait for name, wait in delays.items() if wait is not None})
+    prepare(session, chosen)
+    if not any(frame.isStreaming for frame in frames.values()):
+        return joined(spec, frames, waits, None)
+    listen(session)
+    folder = _control_folder(session, spec, control)
+    return joined(spec, frames, waits, None if folder is None else folder.commands)
 
 
 def join(
@@ -114,6 +131,9 @@ def join_text(
     if len(names) < 2:
         raise SparkError("join: give at least two streams")
     windows = dict.fromkeys(names, within) if isinstance(within, str) else dict(within)
+    for name in windows:
+        if name not in names:
+            raise SparkError(f"join: window of an unknown stream {name!r}; streams: {', '.join(names)}")
     for name in names:
         if name not in windows:
             raise SparkError(f"join: no window for stream {name!r}; give within={{{name!r}: '10 minutes'}}")
@@ -137,10 +157,49 @@ def explain(
 ) -> str:
     """Where rows would go: the dimensions with their shares, and the copies that each stream pays."""
     schemas = {name: schema_of(name, frame) for name, frame in streams.items()}
-    event_times = dict.fromkeys(streams, event_time) if isinstance(event_time, str) else dict(event_time)
     keys = {name: list(values) for name, values in (hot_keys or {}).items()}
-    spec = JoinSpec(text, schemas, event_times, partitions, rates=dict(rates or {}), hot_keys=keys)
+    spec = JoinSpec(text, schemas, event_time, partitions, rates=dict(rates or {}), hot_keys=keys)
     return spec.routing.explain()
+
+
+def _control_folder(session: Any, spec: JoinSpec, path: str | None) -> ControlFolder | None:
+    """The folder that the join is controlled through, made if missing."""
+    if path is None:
+        place = session.conf.get("spark.sql.streaming.checkpointLocation", None)
+        if not place:
+            _logger.info("midstream: control is off; switch it on with control=PATH")
+            return None
+        path = f"{place.rstrip('/')}/midstream-control/{hashlib.sha256(spec.text.encode()).hexdigest()[:16]}"
+    folder = ControlFolder(path)
+    folder.make()
+    told = {"text": spec.text, "aliases": list(spec.query.aliases), "cells": spec.cells}
+    folder.write("status", "query.json", json.dumps(told))
+    return folder
+
+
+def _waits(delay: str | Mapping[str, str] | None, frames: Mapping[str, DataFrame]) -> dict[str, int]:
+    """The delays of streams, in microseconds."""
+    waits = {}
+    for name, wait in (dict.fromkeys(frames, delay) if delay is None or isinstance(delay, str) else delay).items():
+        if not (known := spelled(name, frames)):
+            raise SparkError(f"delay: unknown stream {name!r}; streams: {listed(frames)}")
+        if wait is None:
+            continue
+        try:
+            waits[known[0]] = duration(wait)
+        except QueryError as problem:
+            raise SparkError(f"delay: {problem}") from problem
+        if waits[known[0]] < 0:
+            raise SparkError(f"delay: {wait!r} of {known[0]!r} is negative; give how late its rows may be")
+    return waits
+
+
+def _cells(cells: int | None, partitions: int) -> int:
+    if cells is None or not isinstance(partitions, int) or partitions < 1:
+        return partitions  # the shares tell what is wrong with it
+    if cells < 1 or cells % partitions:
+        raise SparkError(f"cells: {cells} is not a multiple of {partitions} partitions; give one, such as {partitions}")
+    return cells
 
 
 def _session(frames: Mapping[str, DataFrame]) -> Any:
@@ -160,11 +219,16 @@ def _check(spec: JoinSpec, frames: Mapping[str, DataFrame]) -> None:
         raise SparkError(f"strategy: unknown strategy {spec.strategy!r}; strategies: {', '.join(names)}")
     for plan in [*([] if spec.plan is None else [spec.plan]), *(plan for _, plan in spec.schedule)]:
         parse_plan(plan, query.aliases)
-    if query.tables:
+    for name in query.tables:
+        if frames[name].isStreaming:
+            raise SparkError(
+                f"streams: {name!r} is a streaming DataFrame and has no window; "
+                "give it one, such as [RANGE 1 HOUR] or [UNBOUNDED]"
+            )
+    is_streaming = {name: frames[name].isStreaming for name in query.streams}
+    if len(set(is_streaming.values())) > 1:
+        batch = next(name for name, streams in is_streaming.items() if not streams)
         raise SparkError(
-            f"streams: {query.tables[0]!r} has no window; give it one, such as [RANGE 1 HOUR] or [UNBOUNDED]"
+            f"streams: {batch!r} is a batch DataFrame with a window, beside streaming ones; "
+            "use spark.readStream for it, or leave its window out to make it a static table"
         )
-    kinds = {frames[one.source].isStreaming for one in query.inputs}
-    if len(kinds) > 1:
-        batch = next(one.source for one in query.inputs if not frames[one.source].isStreaming)
-        raise SparkError(f"streams: {batch!r} is a batch DataFrame beside streaming ones; use spark.readStream for it")

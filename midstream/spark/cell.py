@@ -7,7 +7,7 @@ stands at: whoever pushes names the stamp that the state store has, and is refus
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from midstream.errors import SparkError
 from midstream.kernels.types import SMALLEST
 from midstream.query.model import Column
 from midstream.session import Engine
+from midstream.spark.commands import Addressed, obey
 from midstream.spark.ledger import SNAPSHOT_LANE
 from midstream.spark.parcels import concatenated, from_stored, from_wire, to_wire
 from midstream.spark.spec import JoinSpec
@@ -79,21 +80,35 @@ class Cell:
                 self._query, b"".join(snapshot), plan=loading.plan, strategy=self._spec.strategy
             )
             self._engine.migrate(self._engine.plan, strategy="jisc")
-        elif self._spec.needs_snapshots or not parts:
-            self._engine = Engine(self._query, plan=loading.plan, strategy=self._spec.strategy)
-            self._engine.push({}, watermark=loading.watermark)
         else:
-            rows = {self._lanes[lane].name: self._table(lane, tables) for lane, tables in parts.items()}
-            self._engine = Engine.resume(
-                self._query, rows, loading.watermark, plan=loading.plan, strategy=self._spec.strategy
-            )
+            self._engine = self._resumed(loading, parts)
         self.stamp = stamp
+
+    def _resumed(self, loading: Loading, parts: Mapping[int, Sequence[pa.Table]]) -> Engine:
+        rows = {lane.name: self._table(at, parts.get(at, ())) for at, lane in enumerate(self._lanes)}
+        tables = {name: rows.pop(name) for name in self._query.tables}
+        strategy = self._spec.strategy
+        if not any(table.num_rows for table in rows.values()):
+            engine = Engine(self._query, plan=loading.plan, tables=tables, strategy=strategy)
+            engine.push({}, watermark=loading.watermark)
+            return engine
+        return Engine.resume(self._query, rows, loading.watermark, tables=tables, plan=loading.plan, strategy=strategy)
 
     def _table(self, lane: int, tables: Sequence[pa.Table]) -> pa.Table:
         return concatenated(tables, self._query.schemas[self._lanes[lane].name])
 
-    def push(self, stamp: str, next_stamp: str, watermark: int, parcels: Sequence[tuple[int, bytes]]) -> Outcome:
-        """Take in a batch: the watermark, then the rows. If it does not end well, the engine has to be loaded again."""
+    def push(
+        self,
+        stamp: str,
+        next_stamp: str,
+        watermark: int,
+        parcels: Sequence[tuple[int, bytes]],
+        commands: Sequence[bytes] = (),
+    ) -> Outcome:
+        """Take in a batch: commands, the watermark, then the rows.
+
+        If it does not end well, the engine has to be loaded again.
+        """
         if self._engine is None or self.stamp != stamp:
             raise SparkError(f"cell: the engine stands at {self.stamp!r}, the store at {stamp!r}; load it first")
         self.stamp = None
@@ -103,6 +118,7 @@ class Cell:
             parts.setdefault(lane, []).append(from_wire(parcel))
         rows = {self._lanes[lane].name: self._table(lane, tables) for lane, tables in parts.items()}
         self._follow_schedule(watermark)
+        answers = obey([Addressed.from_bytes(one) for one in commands], self._engine.migrate)
         results: list[bytes] = []
         rows_out = 0
         pushes = [({}, watermark)] if not rows else [({}, watermark), (rows, None)]
@@ -116,7 +132,7 @@ class Cell:
                 "make batches smaller (maxFilesPerTrigger, maxOffsetsPerTrigger) or use more partitions"
             )
         self._watermark = watermark
-        report = self._report(rows) | {"out": rows_out, "seconds": time.perf_counter() - began}
+        report = self._report(rows) | {"out": rows_out, "seconds": time.perf_counter() - began, "answers": answers}
         self.stamp = next_stamp
         return Outcome(results, report, self._snapshot())
 

@@ -6,8 +6,14 @@ folder, which nobody else may enter.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
+import re
+import select
+import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -17,14 +23,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from midstream.errors import SparkError
+from midstream.errors import MidstreamError, SparkError
 from midstream.spark import wire
 from midstream.spark.cell import Loading, Outcome
-from midstream.spark.host import PATIENCE, is_same_user, sweep
+from midstream.spark.host import PATIENCE, is_same_user, over_mark, sweep
 from midstream.spark.spec import JoinSpec
+
+_logger = logging.getLogger("midstream")
 
 _START_SECONDS = 90.0
 _BUSY_SECONDS = 30.0
+_LEAVE_SECONDS = 2.0
 _LONGEST_SOCKET_PATH = 100
 # The child goes on while its parent ends, so that a host is nobody's child and never left as a zombie.
 _BEGIN = (
@@ -37,8 +46,8 @@ _BEGIN = (
 )
 
 
-class Refused(Exception):
-    """The host stands elsewhere than the store."""
+class Lost(Exception):
+    """The host has gone, or stands elsewhere than the store."""
 
 
 def folder() -> Path:
@@ -55,22 +64,42 @@ def folder() -> Path:
 
 def host_name(run: str, operator: str, cell: int) -> str:
     """How the host of a cell is called."""
-    return f"{run}-{operator}-{cell}"
+    return f"{_plain(run)}-{operator}-{cell}"
 
 
-def executor_jvm() -> int | None:
-    """The JVM that this worker belongs to: usually its daemon's parent. None if no ancestor is a JVM."""
+def _plain(run: str) -> str:
+    """A run as part of a file name; users may have given its job group a name of their own."""
+    return re.sub("[^0-9A-Za-z-]", "_", run)[:36]
+
+
+def lifelines() -> list[int]:
+    """The processes that this worker lives by: its daemon and the executor's JVM. Empty if no ancestor is a JVM.
+
+    The daemon goes when a Spark context is stopped, even if the JVM stays.
+    """
+    found = []
     pid = os.getppid()
     for _ in range(4):
-        if pid <= 1:
-            return None
         try:
+            found.append(pid)
             if Path(os.readlink(f"/proc/{pid}/exe")).name.startswith("java"):
-                return pid
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+                return found
+            pid = int(_stat(pid)[1])
         except OSError:
-            return None
-    return None
+            break
+    return []
+
+
+def _stat(pid: int) -> list[str]:
+    """What the kernel tells of a process: its state, its parent, and more."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return _stat(pid)[0] not in "ZX"
+    except OSError:
+        return False
 
 
 class RemoteCell:
@@ -99,9 +128,9 @@ class RemoteCell:
         """Have the host go on from what is stored."""
         parcels = list(loading.parcels)
         header = {"do": "load", "spec": spec.to_json(), "plan": loading.plan, "watermark": loading.watermark}
-        wire.send(self._connection, header | {"stamp": stamp, "count": len(parcels)})
+        self._send(header | {"stamp": stamp, "count": len(parcels)})
         for lane, parcel in parcels:
-            wire.send(self._connection, {"lane": lane}, [parcel])
+            self._send({"lane": lane}, [parcel])
         self._answer()
 
     def push(
@@ -110,27 +139,38 @@ class RemoteCell:
         next_stamp: str,
         watermark: int,
         parcels: Sequence[tuple[int, bytes]],
+        commands: Sequence[bytes],
         meanwhile: Callable[[], None],
     ) -> Outcome:
-        """Hand a batch over; `meanwhile` is done while the host works."""
+        """Hand a batch over; `meanwhile` is done while the host works, and its errors are its own."""
         header = {"do": "push", "stamp": stamp, "next": next_stamp, "watermark": watermark}
-        wire.send(self._connection, header | {"lanes": [lane for lane, _ in parcels]}, [blob for _, blob in parcels])
+        self._send(header | {"lanes": [lane for lane, _ in parcels]}, [*(blob for _, blob in parcels), *commands])
         meanwhile()
         answer, blobs = self._answer()
         if "refused" in answer:
-            raise Refused
+            raise Lost(f"it stands at {answer['refused']!r}")
         return Outcome(blobs[: answer["results"]], answer["report"], blobs[answer["results"] :])
 
-    def leave(self) -> None:
-        """Send the host home."""
-        self._ask({"do": "leave"})
+    def process(self) -> int:
+        """The host's process number."""
+        packed = self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return int(struct.unpack("3i", packed)[0])
 
     def _ask(self, header: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        wire.send(self._connection, header)
+        self._send(header)
         return self._answer()
 
+    def _send(self, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
+        try:
+            wire.send(self._connection, header, blobs)
+        except OSError as problem:
+            raise Lost(str(problem)) from problem
+
     def _answer(self) -> tuple[dict[str, Any], list[bytes]]:
-        answer, blobs = wire.receive(self._connection)
+        try:
+            answer, blobs = wire.receive(self._connection)
+        except OSError as problem:
+            raise Lost(str(problem)) from problem
         if "error" in answer:
             raise SparkError(answer["error"] if answer["is_ours"] else f"host: {answer['error']}")
         return answer, blobs
@@ -138,21 +178,28 @@ class RemoteCell:
 
 def reach(name: str, idle: float) -> RemoteCell | None:
     """The host of that name, started if need be; None if there can be none."""
-    path = folder() / f"{name}.sock"
+    try:
+        path = folder() / f"{name}.sock"
+    except (OSError, MidstreamError) as problem:
+        _logger.warning("midstream: no place for hosts, so engines are loaded in every batch; %s", problem)
+        return None
     found = connect(path)
     if found is not None:
         return found
-    jvm = executor_jvm()
-    if jvm is None:
+    watched = lifelines()
+    if not watched:
         return None  # nobody would tell the host when to leave
-    process = _start(name, jvm, idle)
+    process = _start(path.parent, name, watched, idle)
     deadline = time.monotonic() + _START_SECONDS
     while process is not None and time.monotonic() < deadline:
+        is_alive = _is_alive(process)
         found = connect(path)
-        if found is not None or not Path(f"/proc/{process}").exists():
-            return found or connect(path)
+        if found is not None or not is_alive:
+            break
         time.sleep(0.02)
-    return None
+    if found is None:
+        _logger.warning("midstream: the host %s could not be started; its engine is loaded in every batch", name)
+    return found
 
 
 def connect(path: Path) -> RemoteCell | None:
@@ -169,9 +216,9 @@ def connect(path: Path) -> RemoteCell | None:
     return None
 
 
-def _start(name: str, jvm: int, idle: float) -> int | None:
+def _start(place: Path, name: str, watched: Sequence[int], idle: float) -> int | None:
     """Start a host; its process number."""
-    arguments = ["--folder", str(folder()), "--name", name, "--jvm", str(jvm), "--idle", str(idle)]
+    arguments = ["--folder", str(place), "--name", name, "--idle", str(idle), "--watch", *map(str, watched)]
     search = os.pathsep.join(one for one in sys.path if os.path.isabs(one))
     try:
         begun = subprocess.run(
@@ -189,15 +236,28 @@ def _start(name: str, jvm: int, idle: float) -> int | None:
 
 
 def send_home(run: str) -> int:
-    """Have this user's hosts of a query run leave; how many there were."""
-    places = list(folder().glob(f"{run}-*.sock"))
-    for path in places:
-        host = connect(path)
-        if host is not None:
-            with host:
-                try:
-                    host.leave()
-                except (OSError, SparkError):
-                    continue
-    sweep(folder())
-    return len(places)
+    """End this user's hosts of a query run, and keep others from starting; how many there were."""
+    place = folder()
+    over_mark(place, host_name(run, "", 0)).touch(mode=0o600)
+    hosts = [host for path in place.glob(f"{_plain(run)}-*.sock") if (host := connect(path)) is not None]
+    ended = [_ended(host) for host in hosts]
+    for descriptor in ended:
+        if descriptor is not None:
+            gone = select.poll()
+            gone.register(descriptor, select.POLLIN)
+            gone.poll(1000 * _LEAVE_SECONDS)
+            os.close(descriptor)
+    sweep(place)
+    return len(hosts)
+
+
+def _ended(host: RemoteCell) -> int | None:
+    """Kill a host, which may be busy and has nothing to lose; a handle on its process until it has gone."""
+    with host:
+        try:
+            descriptor = os.pidfd_open(host.process())
+        except ProcessLookupError:
+            return None
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        return descriptor

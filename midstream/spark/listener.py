@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import weakref
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from midstream.spark import hosts
-from midstream.spark.progress import cell_reports
+from midstream.spark.control_folder import ControlFolder, folder_in
+from midstream.spark.totals import cell_reports
 
 _logger = logging.getLogger("midstream")
 
@@ -20,6 +22,7 @@ class JoinListener(StreamingQueryListener):
     def __init__(self) -> None:
         #: The last report of each cell, by query run.
         self.reports: dict[str, dict[int, dict[str, Any]]] = {}
+        self._answers: dict[str, dict[int, str]] = {}
 
     def onQueryStarted(self, event: Any) -> None:
         pass
@@ -34,6 +37,25 @@ class JoinListener(StreamingQueryListener):
             if now is not None and (before is None or before[:2] != now[:2]):
                 _logger.info("midstream: cell %d: %s is %s, %.0f %% complete", cell, now[0], now[1], now[2])
             known[cell] = report
+        try:
+            self._tell(event.progress, found)
+        except Exception:
+            _logger.exception("midstream: the status could not be written into the control folder")
+
+    def _tell(self, progress: Any, found: dict[int, dict[str, Any]]) -> None:
+        """Write what the cells have reported where `control` reads it."""
+        path = folder_in(progress)
+        if path is None:
+            return
+        folder = ControlFolder(path)
+        run = str(progress.runId)
+        told = {"run": run, "batch": progress.batchId, "cells": self.reports[run]}
+        folder.write("status", "cells.json", json.dumps(told))
+        for cell, report in found.items():
+            for identity, reason in report.get("ans", []):
+                answers = self._answers.setdefault(identity, {})
+                answers[cell] = reason
+                folder.write("status/answers", f"{identity}.json", json.dumps(answers))
 
     def onQueryIdle(self, event: Any) -> None:
         pass

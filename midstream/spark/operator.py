@@ -2,13 +2,16 @@
 
 ::
 
-    each source:  watermark -> needed columns -> mapInArrow (pack by cell)
+    each stream:  watermark -> needed columns -> mapInArrow (pack by cell)
+    control:      command files -> mapInArrow (one parcel per addressed cell)
+    each table:   needed columns -> mapInArrow (pack by cell) -> initial state of the operator
     all:          union -> groupBy(cell) -> transformWithState (one engine per cell) -> observe -> mapInArrow (unpack)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +21,14 @@ from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
 from midstream.errors import SparkError
 from midstream.spark.cells import cell_number
+from midstream.spark.commands import command_packer
 from midstream.spark.packing import PACKED_DDL, RESULT_DDL, opener, packer
 from midstream.spark.processor import JoinProcessor
-from midstream.spark.progress import OBSERVATION, column_of
 from midstream.spark.spec import JoinSpec
+from midstream.spark.totals import OBSERVATION, column_of
 
 _WATERMARK_KEY = "spark.watermarkDelayMs"
+_SOURCE_EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 _DERIVED = "midstream_event_time"
 
 DataFrame = Any
@@ -37,32 +42,52 @@ def schema_of(name: str, frame: DataFrame) -> pa.Schema:
         raise SparkError(f"streams: the columns of {name!r} have no Arrow type; {problem}") from problem
 
 
-def joined(spec: JoinSpec, frames: Mapping[str, DataFrame], delays: Mapping[str, str]) -> DataFrame:
-    """The results of a join as a DataFrame."""
-    packed = None
-    for source in dict.fromkeys(one.source for one in spec.query.inputs):
-        one = _packed(spec, source, frames[source], delays.get(source))
-        packed = one if packed is None else packed.union(one)
-    assert packed is not None
-    results = packed.groupBy("cell").transformWithState(JoinProcessor(spec), RESULT_DDL, "Append", "EventTime")
+def joined(
+    spec: JoinSpec, frames: Mapping[str, DataFrame], delays: Mapping[str, int], commands: str | None
+) -> DataFrame:
+    """The results of a join as a DataFrame; `commands` is the folder that it is controlled through."""
+    packed = _union([_packed(spec, source, frames[source], delays.get(source)) for source in spec.query.streams])
+    if commands is not None:
+        packed = packed.union(_commands(spec, packed.sparkSession, commands))
+    tables = [_packed(spec, source, frames[source], None) for source in spec.query.tables]
+    results = packed.groupBy("cell").transformWithState(
+        JoinProcessor(spec),
+        RESULT_DDL,
+        "Append",
+        "EventTime",
+        initialState=_union(tables).groupBy("cell") if tables else None,
+    )
     reports = [
         F.max(F.when(F.col("cell") == cell_number(cell), F.col("report"))).alias(column_of(cell))
         for cell in range(spec.cells)
     ]
     observed = results.observe(f"{OBSERVATION}_{spec.operator}", *reports)
     schema = spec.query.output_schema
-    spark_schema = from_arrow_schema(schema)
+    spark_schema = from_arrow_schema(schema, prefer_timestamp_ntz=True)
     return observed.mapInArrow(opener(to_arrow_schema(spark_schema, timezone="UTC")), spark_schema)
 
 
-def _packed(spec: JoinSpec, source: str, frame: DataFrame, delay: str | None) -> DataFrame:
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    return functools.reduce(lambda one, other: one.union(other), frames)
+
+
+def _packed(spec: JoinSpec, source: str, frame: DataFrame, delay: int | None) -> DataFrame:
     """A source's rows as parcels."""
-    event_time = spec.event_time[source]
+    event_time = next(one.event_time for one in spec.query.inputs if one.source == source)
     needed = {name for lane in spec.routing.lanes if lane.source == source for name in _read(spec, lane)}
     columns = [F.col(_quoted(name)) for name in frame.columns if name in needed]
     if frame.isStreaming:
+        assert event_time is not None
         frame = with_watermark(frame, source, event_time, delay)
     return frame.select(*columns).mapInArrow(packer(spec, source), PACKED_DDL)
+
+
+def _commands(spec: JoinSpec, session: Any, folder: str) -> DataFrame:
+    """Commands as parcels: the last source of the plan, whether it is used or not, because a checkpoint counts them."""
+    reader = session.readStream.format("text").option("wholetext", "true")
+    if session.conf.get(_SOURCE_EVOLUTION, "false") == "true":
+        reader = reader.name("midstream_control")
+    return reader.load(folder).mapInArrow(command_packer(spec.cells), PACKED_DDL)
 
 
 def _read(spec: JoinSpec, lane: Any) -> set[str]:
@@ -73,7 +98,13 @@ def _read(spec: JoinSpec, lane: Any) -> set[str]:
     return {*lane.columns, *lane.keys, *(column.name for expr in read for column in columns_of(expr))}
 
 
-def with_watermark(frame: DataFrame, source: str, event_time: str, delay: str | None) -> DataFrame:
+def watermark_delay(frame: DataFrame) -> int | None:
+    """The delay, in microseconds, of the watermark that a DataFrame has already."""
+    marks = [(field.metadata or {}).get(_WATERMARK_KEY) for field in frame.schema.fields]
+    return next((int(one) * 1000 for one in marks if one is not None), None)
+
+
+def with_watermark(frame: DataFrame, source: str, event_time: str, delay: int | None) -> DataFrame:
     """The rows with Spark's watermark on their event time, unless the DataFrame has one already."""
     kind = frame.schema[event_time].dataType
     marked = [field.name for field in frame.schema.fields if _WATERMARK_KEY in (field.metadata or {})]
@@ -88,7 +119,7 @@ def with_watermark(frame: DataFrame, source: str, event_time: str, delay: str | 
                 f"streams: {source!r} has a watermark already, and Spark takes only one; leave {source!r} out of delay="
             )
         return frame
-    wait = delay or "0 seconds"
+    wait = f"{delay or 0} microseconds"
     if isinstance(kind, TimestampType):
         return frame.withWatermark(event_time, wait)
     return frame.withColumn(_DERIVED, as_timestamp(event_time, kind)).withWatermark(_DERIVED, wait)

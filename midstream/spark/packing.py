@@ -15,8 +15,9 @@ from midstream.spark.parcels import from_wire, to_wire
 from midstream.spark.router import Router
 from midstream.spark.spec import JoinSpec
 
-#: Rows that are split at once.
-ROWS_AT_ONCE = 1 << 18
+#: Rows are split, and packed, when so many or so many bytes of them have come.
+ROWS_AT_ONCE = 1 << 20
+BYTES_AT_ONCE = 64 << 20
 PACKED = pa.schema(
     {
         "cell": pa.int32(),
@@ -28,9 +29,22 @@ PACKED = pa.schema(
     }
 )
 PACKED_DDL = "cell int, lane int, home bigint, dropped bigint, rejected bigint, parcel binary"
-#: The lane of a row that only makes a cell known to the checkpoint.
+#: The lane of a row without rows of a stream.
 NO_LANE = -2
 RESULT_DDL = "cell int, parcel binary, report string"
+
+
+def packed_rows(rows: list[tuple[int, int, int, int, int, bytes]]) -> pa.RecordBatch:
+    cells, *others = zip(*rows, strict=True)
+    columns = [[cell_number(cell) for cell in cells], *others]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, PACKED, strict=True)], schema=PACKED
+    )
+
+
+#: Cell 0 is called in every batch, so that a checkpoint which was made with another routing is noticed before any
+#: output, even if the cells that get rows are new.
+CALL_CELL_0 = packed_rows([(0, NO_LANE, 0, 0, 0, b"")])
 
 Mapper = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -39,18 +53,15 @@ def packer(spec: JoinSpec, source: str) -> Mapper:
     """What `mapInArrow` does with the rows of a source."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from midstream.spark.task import Task
-
         router = _router(spec, source)
-        if Task.current().is_first_batch:
-            yield _packed([(cell, NO_LANE, 0, 0, 0, b"") for cell in range(spec.cells)])
+        yield CALL_CELL_0
         for table in _gathered(batches):
             split = router.split(table)
             rows = [(part.cell, part.lane, part.home, 0, 0, to_wire(part.rows)) for part in split.parts]
             if split.dropped or split.rejected:
                 rows.append((0, NO_LANE, 0, split.dropped, split.rejected, b""))
             for at in range(0, len(rows), 64):
-                yield _packed(rows[at : at + 64])
+                yield packed_rows(rows[at : at + 64])
 
     return pack
 
@@ -71,23 +82,16 @@ def _router(spec: JoinSpec, source: str) -> Router:
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Spark's small record batches in larger tables."""
     held: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         held.append(batch)
         rows += batch.num_rows
-        if rows >= ROWS_AT_ONCE:
+        size += batch.nbytes
+        if rows >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
             yield pa.Table.from_batches(held)
-            held, rows = [], 0
+            held, rows, size = [], 0, 0
     if rows:
         yield pa.Table.from_batches(held)
-
-
-def _packed(rows: list[tuple[int, int, int, int, int, bytes]]) -> pa.RecordBatch:
-    cells, *others = zip(*rows, strict=True)
-    columns = [[cell_number(cell) for cell in cells], *others]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, PACKED, strict=True)], schema=PACKED
-    )
 
 
 def opener(schema: pa.Schema) -> Mapper:

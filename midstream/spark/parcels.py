@@ -1,9 +1,9 @@
 """Rows as parcels: tables <-> bytes.
 
-On the *wire*, between Spark's workers and a cell, a parcel is a plain Arrow stream: Spark's shuffle compresses it. In
-the *store* it has to be small, because the state store's price is per byte: integers and timestamps become differences
-or offsets of as few bytes as they need, and what remains is compressed. A stored parcel carries its format and a
-checksum.
+A parcel has to be small, because its price is per byte: in the state store, and five times on the way between Spark's
+workers and a cell. Integers and timestamps become differences or offsets of as few bytes as they need, and what remains
+is compressed. It carries its format and a checksum. On the *wire* a parcel is the same as in the *store*, of any size:
+what has come can be stored as it is.
 """
 
 from __future__ import annotations
@@ -32,28 +32,36 @@ _ENCODING = b"midstream"
 
 def to_wire(table: pa.Table | pa.RecordBatch) -> bytes:
     """A parcel that travels."""
-    return _to_ipc(table, None)
+    return _sealed(_to_ipc(_narrowed(table)))
 
 
 def from_wire(parcel: bytes) -> pa.Table:
     """What `to_wire` packed."""
-    return pa.ipc.open_stream(parcel).read_all()
+    return _widened(pa.ipc.open_stream(memoryview(parcel)[_HEAD:]).read_all())
+
+
+def column_of(parcel: bytes, name: str) -> pa.Array:
+    """One column of what `to_wire` packed; the others are not touched."""
+    content = memoryview(parcel)[_HEAD:]
+    place = pa.ipc.read_schema(pa.py_buffer(content)).get_field_index(name)
+    options = pa.ipc.IpcReadOptions(included_fields=[place])
+    return single(_widened(pa.ipc.open_stream(content, options=options).read_all())[name])
 
 
 def to_stored(table: pa.Table, largest: int = LARGEST_PARCEL) -> Iterator[tuple[pa.Table, bytes]]:
     """Parcels that are stored, each with the rows that it holds."""
-    content = _to_ipc(_narrowed(table), "zstd")
+    content = _to_ipc(_narrowed(table))
     if len(content) + _HEAD > largest and table.num_rows > 1:
         half = table.num_rows // 2
         yield from to_stored(table.slice(0, half), largest)
         yield from to_stored(table.slice(half), largest)
         return
-    yield table, b"".join([_MAGIC, bytes([FORMAT]), zlib.crc32(content).to_bytes(4, "little"), content])
+    yield table, _sealed(content)
 
 
 def from_stored(parcel: bytes, where: str) -> pa.Table:
     """What `to_stored` packed; `where` names the parcel in an error."""
-    if parcel[: len(_MAGIC)] != _MAGIC:
+    if parcel[: len(_MAGIC)] != _MAGIC or len(parcel) <= _HEAD:
         raise SparkError(f"{where}: these bytes are not a parcel of Midstream; restore the checkpoint from a copy")
     written = parcel[len(_MAGIC)]
     if written != FORMAT:
@@ -61,10 +69,9 @@ def from_stored(parcel: bytes, where: str) -> pa.Table:
             f"{where}: parcel of format {written}, but this Midstream reads format {FORMAT}; "
             "go on with the Midstream that wrote the checkpoint, or start with a new one"
         )
-    content = parcel[_HEAD:]
-    if zlib.crc32(content) != int.from_bytes(parcel[_HEAD - 4 : _HEAD], "little"):
+    if zlib.crc32(memoryview(parcel)[_HEAD:]) != int.from_bytes(parcel[_HEAD - 4 : _HEAD], "little"):
         raise SparkError(f"{where}: damaged parcel; restore the checkpoint from a copy")
-    return _widened(from_wire(content))
+    return from_wire(parcel)
 
 
 def concatenated(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
@@ -73,18 +80,22 @@ def concatenated(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables(cast).combine_chunks() if cast else schema.empty_table()
 
 
-def _to_ipc(table: pa.Table | pa.RecordBatch, compression: str | None) -> bytes:
+def _to_ipc(table: pa.Table) -> pa.Buffer:
     sink = pa.BufferOutputStream()
-    codec = None if compression is None else pa.Codec(compression, compression_level=1)
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1), use_threads=False)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write(table)
-    return bytes(sink.getvalue().to_pybytes())
+    return sink.getvalue()
+
+
+def _sealed(content: pa.Buffer) -> bytes:
+    return b"".join([_MAGIC, bytes([FORMAT]), zlib.crc32(content).to_bytes(4, "little"), content])
 
 
 # Fewer bytes for integers --------------------------------------------------------------------------------------------
 
 
-def _narrowed(table: pa.Table) -> pa.Table:
+def _narrowed(table: pa.Table | pa.RecordBatch) -> pa.Table:
     columns, fields = [], []
     for field, column in zip(table.schema, table.columns, strict=True):
         values = single(column)

@@ -13,18 +13,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from midstream.spark.cell import NONE_YET, Loading
 from midstream.spark.cells import spark_hash
+from midstream.spark.commands import COMMAND_LANE
 from midstream.spark.packing import NO_LANE
-from midstream.spark.parcels import concatenated, from_wire
+from midstream.spark.parcels import LARGEST_PARCEL
 from midstream.spark.report import report_of
 from midstream.spark.spec import JoinSpec
 from midstream.spark.store import CellStore, opened, without_late
-from midstream.spark.task import Task
+from midstream.spark.task import current_run
 from midstream.spark.turn import Turn, take
+
+#: Smaller parcels of a batch are stored together instead of as they have come.
+SMALLEST_KEPT = 64 << 10
 
 
 @dataclass
@@ -33,6 +38,7 @@ class Delivery:
 
     parcels: list[tuple[int, bytes]] = field(default_factory=list)
     homes: list[int] = field(default_factory=list)
+    commands: list[bytes] = field(default_factory=list)
     dropped: int = 0
     rejected: int = 0
 
@@ -42,7 +48,9 @@ class Delivery:
         for row in rows:
             delivery.dropped += row.dropped
             delivery.rejected += row.rejected
-            if row.lane != NO_LANE:
+            if row.lane == COMMAND_LANE:
+                delivery.commands.append(bytes(row.parcel))
+            elif row.lane != NO_LANE:
                 delivery.parcels.append((row.lane, bytes(row.parcel)))
                 delivery.homes.append(row.home)
         return delivery
@@ -65,23 +73,28 @@ class JoinProcessor(StatefulProcessor):
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         return self._take(key, Delivery(), timerValues, expiredTimerInfo.getExpiryTimeInMs())
 
+    def handleInitialState(self, key: Any, initialState: Row, timerValues: Any) -> None:
+        """Rows of a static table, in the first batch."""
+        store = self._store(key)
+        if initialState.lane != NO_LANE:
+            store.add(initialState.lane, store.rows(initialState.lane, [bytes(initialState.parcel)]))
+        self._ledger.update((store.ledger.to_bytes(),))
+
     def close(self) -> None:
         pass
+
+    def _store(self, key: Any) -> CellStore:
+        where = f"cell {spark_hash(key[0])} of {self._spec.cells}"
+        value = self._ledger.get()
+        ledger = opened(None if value is None else bytes(value[0]), self._spec, where)
+        return CellStore(self._spec, self._parcels, ledger, where)
 
     def _take(self, key: Any, delivery: Delivery, timers: Any, fired: int | None = None) -> Iterator[Row]:
         began = time.perf_counter()
         number = key[0]
-        cell, task = spark_hash(number), Task.current()
-        where = f"cell {cell} of {self._spec.cells}"
-        value = self._ledger.get()
-        store = CellStore(
-            self._spec,
-            self._parcels,
-            opened(None if value is None else bytes(value[0]), self._spec, where, task.is_first_batch),
-            where,
-        )
+        cell, store = spark_hash(number), self._store(key)
         batch = CellBatch(self._spec, store, delivery, max(timers.getCurrentWatermarkInMs(), 0), cell)
-        results, report = batch.run(task.run)
+        results, report = batch.run(current_run())
         self._set_timer(store, fired)
         began_saving = time.perf_counter()
         self._ledger.update((store.ledger.to_bytes(),))
@@ -134,6 +147,7 @@ class CellBatch:
             stamp=ledger.stamp,
             watermark=self._watermark,
             parcels=self._delivery.parcels,
+            commands=self._delivery.commands,
             stored=lambda: Loading(plan, before, self._store.read(listed)),
             meanwhile=self._keep,
         )
@@ -153,33 +167,38 @@ class CellBatch:
             "rejected": self._delivery.rejected,
             "stored": ledger.stored_bytes,
             "parcels": len(ledger.parcels),
-            "reached": ledger.reached,
+            "reached": {name: self._waited(name) for name in self._spec.query.streams},
             "watermark": self._milliseconds or None,
             "place": taken.place,
             "loads": taken.loads,
         }
 
+    def _waited(self, stream: str) -> int | None:
+        """How far a stream lets the watermark go, in microseconds; None before its first row."""
+        newest = self._store.ledger.reached.get(stream)
+        return None if newest is None else newest - self._spec.delays.get(stream, 0)
+
     def _keep(self) -> None:
         """Count what has come, and store what is not late."""
         began = time.perf_counter()
         lanes = self._spec.routing.lanes
-        for lane in sorted({lane for lane, _ in self._delivery.parcels}):
-            schema = self._spec.routing.cell_query.schemas[lanes[lane].name]
-            tables = []
-            for (at, parcel), home in zip(self._delivery.parcels, self._delivery.homes, strict=True):
-                if at != lane:
-                    continue
-                rows = concatenated([from_wire(parcel)], schema)
-                times = self._store.times(lane, rows)
-                rows, late = without_late(times, rows, self._watermark)
-                self._rows_in[lane] = self._rows_in.get(lane, 0) + home
-                if late is not None:
-                    self._late[lane] = self._late.get(lane, 0) + int((late < home).sum())
-                if len(times):
-                    reached = self._store.ledger.reached
-                    newest = int(times.max())
-                    reached[lanes[lane].name] = max(newest, reached.get(lanes[lane].name, newest))
-                tables.append(rows)
-            if not self._spec.needs_snapshots:
-                self._store.add(lane, concatenated(tables, schema))
+        loose: dict[int, list[pa.Table]] = {}
+        for (lane, parcel), home in zip(self._delivery.parcels, self._delivery.homes, strict=True):
+            times = self._store.times(lane, parcel)
+            self._rows_in[lane] = self._rows_in.get(lane, 0) + home
+            if len(times) == 0:
+                continue
+            reached, source = self._store.ledger.reached, lanes[lane].source
+            newest = int(times.max())
+            reached[source] = max(newest, reached.get(source, newest))
+            is_on_time = int(times.min()) >= self._watermark and not self._spec.needs_snapshots
+            if is_on_time and SMALLEST_KEPT <= len(parcel) <= LARGEST_PARCEL:
+                self._store.add_parcel(lane, parcel, times)
+                continue
+            rows, late = without_late(times, self._store.rows(lane, [parcel]), self._watermark)
+            loose.setdefault(lane, []).append(rows)
+            if late is not None:
+                self._late[lane] = self._late.get(lane, 0) + int((late < home).sum())
+        for lane, tables in ({} if self._spec.needs_snapshots else loose).items():
+            self._store.add(lane, pa.concat_tables(tables).combine_chunks())
         self.store_seconds += time.perf_counter() - began

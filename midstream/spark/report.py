@@ -37,13 +37,23 @@ def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
     }
     if migration is not None:
         report["mig"] = [migration[name] for name in ("strategy", "phase", "percent", "holes")]
+    if told.get("answers"):
+        report["ans"] = told["answers"]
     if "heavy" in told:
         report["heavy"] = told["heavy"]
     for name in ("reached", "in", "late"):
         if len(json.dumps(report)) > LARGEST_REPORT:
             report[name] = sum(report[name].values()) if name != "reached" else {}
+    while len(json.dumps(report)) > LARGEST_REPORT and report.get("ans"):
+        report["ans"] = report["ans"][1:]
+    if len(json.dumps(report)) > LARGEST_REPORT:
+        report.pop("heavy", None)
+    length = _LONGEST_PLAN
+    while len(json.dumps(report)) > LARGEST_REPORT and length > 1:
+        length //= 2
+        report["plan"] = _short(report["plan"], length)
     return report
 
 
-def _short(plan: str) -> str:
-    return plan if len(plan) <= _LONGEST_PLAN else plan[: _LONGEST_PLAN - 1] + "…"
+def _short(plan: str, length: int = _LONGEST_PLAN) -> str:
+    return plan if len(plan) <= length else plan[: length - 1] + "…"

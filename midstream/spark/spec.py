@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -25,12 +25,13 @@ class JoinSpec:
     """A join on Spark: the query's text with the schemas of its streams, how it is cut into cells, and its plan.
 
     `schedule` lists moments of event time, in microseconds, and the plans that cells change to when the watermark has
-    reached them. `operator` tells two joins of one streaming query apart.
+    reached them. `operator` tells two joins of one streaming query apart. `delays` are how long the watermark waits for
+    rows of a stream, in microseconds.
     """
 
     text: str
     schemas: Mapping[str, pa.Schema]
-    event_time: Mapping[str, str]
+    event_time: str | Mapping[str, str]
     cells: int
     rates: Mapping[str, float] = field(default_factory=dict)
     hot_keys: Mapping[str, list[Any]] = field(default_factory=dict)
@@ -40,11 +41,12 @@ class JoinSpec:
     allow_incomplete: bool = False
     host_idle: float = 900.0
     operator: str = ""
+    delays: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def query(self) -> Query:
         """The query as the user wrote it."""
-        return parse_query(self.text, self.schemas, dict(self.event_time))
+        return parse_query(self.text, self.schemas, self.event_time)
 
     @cached_property
     def routing(self) -> Routing:
@@ -75,22 +77,24 @@ class JoinSpec:
     @cached_property
     def identity(self) -> str:
         """Equal for equal joins."""
-        return self.to_json() + repr(sorted((name, list(map(repr, keys))) for name, keys in self.hot_keys.items()))
+        return self.to_json()
 
     def to_json(self) -> str:
-        """All that a cell's engine has to know; hot keys only matter where rows are sent out."""
+        """All that a cell has to know. Hot keys too: what is spread and what is copied does not share a lane."""
         told = {
             "text": self.text,
             "schemas": {name: _schema_text(schema) for name, schema in self.schemas.items()},
-            "event_time": dict(self.event_time),
+            "event_time": self.event_time if isinstance(self.event_time, str) else dict(self.event_time),
             "cells": self.cells,
             "rates": dict(self.rates),
+            "hot_keys": {name: _values_text(values) for name, values in self.hot_keys.items()},
             "plan": self.plan,
             "strategy": self.strategy,
             "schedule": [list(step) for step in self.schedule],
             "allow_incomplete": self.allow_incomplete,
             "host_idle": self.host_idle,
             "operator": self.operator,
+            "delays": dict(self.delays),
         }
         return json.dumps(told, sort_keys=True)
 
@@ -100,7 +104,8 @@ class JoinSpec:
         told = json.loads(text)
         schemas = {name: _schema(schema) for name, schema in told.pop("schemas").items()}
         schedule = tuple((moment, plan) for moment, plan in told.pop("schedule"))
-        return cls(schemas=schemas, schedule=schedule, **told)
+        hot_keys = {name: _values(values) for name, values in told.pop("hot_keys").items()}
+        return cls(schemas=schemas, schedule=schedule, hot_keys=hot_keys, **told)
 
 
 def _schema_text(schema: pa.Schema) -> str:
@@ -109,3 +114,14 @@ def _schema_text(schema: pa.Schema) -> str:
 
 def _schema(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def _values_text(values: Sequence[Any]) -> str:
+    """Values of any types, each as a column of one row."""
+    row = pa.RecordBatch.from_arrays([pa.array([one]) for one in values], [str(place) for place in range(len(values))])
+    return base64.b64encode(row.schema.serialize().to_pybytes() + row.serialize().to_pybytes()).decode()
+
+
+def _values(text: str) -> list[Any]:
+    with pa.ipc.open_stream(base64.b64decode(text)) as reader:
+        return [column[0].as_py() for column in reader.read_all().columns]

@@ -7,7 +7,8 @@ nothing is ever scanned.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +17,10 @@ from midstream.engine.checkpoint import check_windows
 from midstream.engine.event_time import ends_of
 from midstream.engine.snapshot import same_or_reason
 from midstream.errors import SnapshotError, SparkError
+from midstream.kernels.types import LARGEST
 from midstream.query.model import WindowKind
 from midstream.spark.ledger import SNAPSHOT_LANE, Ledger, Parcel
-from midstream.spark.parcels import concatenated, from_stored, to_stored
+from midstream.spark.parcels import column_of, concatenated, from_stored, from_wire, to_stored
 from midstream.spark.routing import difference
 from midstream.spark.spec import JoinSpec
 from midstream.state.arrow import single, values_of
@@ -61,23 +63,35 @@ class CellStore:
         if rows.num_rows == 0:
             return
         for part, content in to_stored(rows):
-            until = None if (ends := self._ends(lane, part)) is None else int(ends.max())
-            parcel = self.ledger.add(lane, part.num_rows, len(content), until)
-            self._parcels.updateValue(parcel.key, (content,))
+            self._put(lane, part.num_rows, content, self._ends(lane, part))
+
+    def add_parcel(self, lane: int, parcel: bytes, times: Ints) -> None:
+        """Store a parcel as it has come; its rows have these event times."""
+        self._put(lane, len(times), parcel, self._ends_of(lane, times.max(keepdims=True)))
+
+    def _put(self, lane: int, rows: int, content: bytes, ends: Ints | None) -> None:
+        parcel = self.ledger.add(lane, rows, len(content), None if ends is None else int(ends.max()))
+        self._parcels.updateValue(parcel.key, (content,))
+
+    def rows(self, lane: int, parcels: Sequence[bytes]) -> pa.Table:
+        """The rows of parcels that have come over the wire."""
+        schema = self._spec.routing.cell_query.schemas[self._spec.routing.lanes[lane].name]
+        return concatenated((from_wire(one) for one in parcels), schema)
 
     def _ends(self, lane: int, rows: pa.Table) -> Ints | None:
         """When rows leave the last of their windows; None if they never do."""
-        inputs = [self._spec.query.inputs[number] for number in self._spec.routing.lanes[lane].inputs]
-        if any(one.window.kind is not WindowKind.RANGE for one in inputs):
-            return None
-        longest = max(one.window.size for one in inputs)
-        return ends_of(self.times(lane, rows), longest)
+        name = self._spec.routing.lanes[lane].event_time
+        return None if name is None else self._ends_of(lane, values_of(single(rows[name]), "<i8"))
 
-    def times(self, lane: int, rows: pa.Table) -> Ints:
-        """The event times of rows in microseconds."""
+    def _ends_of(self, lane: int, times: Ints) -> Ints | None:
+        longest = _longest([self._spec.windows[number] for number in self._spec.routing.lanes[lane].inputs])
+        return None if longest is None else ends_of(times, longest)
+
+    def times(self, lane: int, parcel: bytes) -> Ints:
+        """The event times of a parcel's rows in microseconds."""
         name = self._spec.routing.lanes[lane].event_time
         assert name is not None
-        return values_of(single(rows[name]), "<i8")
+        return values_of(column_of(parcel, name), "<i8")
 
     def replace_snapshot(self, pieces: Sequence[bytes]) -> None:
         """Store an engine's snapshot instead of the one before."""
@@ -108,14 +122,9 @@ class CellStore:
             self.add(lane, rows)
 
 
-def opened(data: bytes | None, spec: JoinSpec, where: str, is_first_batch: bool) -> Ledger:
-    """The ledger of a cell, checked against the query as it is now; a new one in the first batch."""
+def opened(data: bytes | None, spec: JoinSpec, where: str) -> Ledger:
+    """The ledger of a cell, checked against the query as it is now; a new one if the cell has none."""
     if data is None:
-        if not is_first_batch:
-            raise SparkError(
-                f"{where}: this cell is not in the checkpoint, which was made with fewer cells than {spec.cells}; "
-                "restart with the number of partitions that it was made with, or start with a new checkpoint"
-            )
         return Ledger(spec.routing.fingerprint(), spec.described, spec.windows, spec.columns, spec.plan)
     ledger = Ledger.from_bytes(data, where)
     found = difference(ledger.routing, spec.routing.fingerprint())
@@ -133,8 +142,31 @@ def opened(data: bytes | None, spec: JoinSpec, where: str, is_first_batch: bool)
     if not spec.allow_incomplete:
         _check_windows(spec, ledger, where)
     _check_columns(spec, ledger, where)
+    if ledger.windows != spec.windows:
+        ledger.parcels = [_with_windows_of(spec, ledger, one) for one in ledger.parcels]
     ledger.windows, ledger.columns = spec.windows, spec.columns
     return ledger
+
+
+def _with_windows_of(spec: JoinSpec, ledger: Ledger, parcel: Parcel) -> Parcel:
+    """A stored parcel that leaves by the windows as they are now."""
+    if parcel.lane == SNAPSHOT_LANE:
+        return parcel
+    lane = spec.routing.lanes[parcel.lane]
+    before = _longest([ledger.windows[number] for number in lane.inputs])
+    now = _longest([spec.windows[number] for number in lane.inputs])
+    if now is None or lane.event_time is None:
+        return replace(parcel, until=None)
+    if parcel.until is None or before is None:
+        newest = ledger.reached.get(lane.source, int(LARGEST))  # at least that of the parcel
+        return replace(parcel, until=min(newest + now, int(LARGEST)))
+    return parcel if parcel.until == LARGEST else replace(parcel, until=min(parcel.until + now - before, int(LARGEST)))
+
+
+def _longest(windows: Sequence[Sequence[Any]]) -> int | None:
+    """The longest of a lane's windows; None if a row can stay for ever."""
+    kinds = {kind for kind, _ in windows}
+    return max(size for _, size in windows) if kinds == {WindowKind.RANGE.value} else None
 
 
 def _check_windows(spec: JoinSpec, ledger: Ledger, where: str) -> None:

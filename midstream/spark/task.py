@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
+def current_run() -> str | None:
+    """The run of the streaming query that this worker's task is of; None outside a streaming query."""
+    from pyspark import TaskContext
 
-@dataclass(frozen=True)
-class Task:
-    """The streaming query's run and batch; both None outside a streaming query."""
-
-    run: str | None
-    batch: int | None
-
-    @classmethod
-    def current(cls) -> Task:
-        """The task of this worker."""
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
-        if context is None or batch is None:
-            return cls(None, None)
-        # A streaming query runs its jobs under its run's identity as the job group.
-        return cls(context.getLocalProperty("spark.jobGroup.id"), int(batch))
-
-    @property
-    def is_first_batch(self) -> bool:
-        """Whether the checkpoint is new; a batch query has none before it either."""
-        return self.batch is None or self.batch == 0
+    context = TaskContext.get()
+    if context is None or context.getLocalProperty("streaming.sql.batchId") is None:
+        return None
+    # A streaming query runs its jobs under its run's identity as the job group.
+    run: str | None = context.getLocalProperty("spark.jobGroup.id")
+    return run

@@ -32,6 +32,7 @@ class Turn:
     stamp: str
     watermark: int
     parcels: Sequence[tuple[int, bytes]]
+    commands: Sequence[bytes]
     stored: Callable[[], Loading]
     meanwhile: Callable[[], None]
 
@@ -61,13 +62,13 @@ def take(turn: Turn) -> Taken:
                 if not is_in_place:
                     loads += 1
                     host.load(turn.spec, turn.stored(), turn.stamp)
-                outcome = host.push(turn.stamp, next_stamp, turn.watermark, turn.parcels, meanwhile)
+                outcome = host.push(turn.stamp, next_stamp, turn.watermark, turn.parcels, turn.commands, meanwhile)
             return Taken(outcome, next_stamp, "host" if is_in_place and not loads else "loaded", loads)
-        except (OSError, hosts.Refused) as problem:
+        except hosts.Lost as problem:
             _logger.warning("midstream: the host of cell %d is lost (%s); starting again", turn.cell, problem)
     cell = Cell(turn.spec)
     cell.load(turn.stored(), turn.stamp)
-    outcome = cell.push(turn.stamp, next_stamp, turn.watermark, turn.parcels)
+    outcome = cell.push(turn.stamp, next_stamp, turn.watermark, turn.parcels, turn.commands)
     meanwhile()
     return Taken(outcome, next_stamp, "worker", loads + 1)
 

@@ -36,7 +36,7 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[bytes]]:
     try:
         header = json.loads(_exactly(connection, length))
         lengths = [int(one) for one in header.pop("blobs")]
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
         raise Broken("the header is not JSON") from problem
     if any(not 0 <= one <= _LARGEST_BLOB for one in lengths):
         raise Broken("a blob that is too large")

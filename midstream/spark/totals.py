@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -73,7 +74,7 @@ class Progress:
     in_place: float
 
     @classmethod
-    def of(cls, reports: Mapping[int, Mapping[str, Any]], delays: Mapping[str, int] | None = None) -> Progress:
+    def of(cls, reports: Mapping[int, Mapping[str, Any]]) -> Progress:
         """Totals of the cells' reports."""
         told = list(reports.values())
         migrations = {
@@ -95,7 +96,7 @@ class Progress:
             holes=sum(one["holes"] for one in migrations.values()),
             plans={cell: one["plan"] for cell, one in reports.items()},
             migrations=migrations,
-            held_back_by=_slowest([one["reached"] for one in told], delays or {}),
+            held_back_by=_slowest(one["reached"] for one in told),
             heavy_keys=[tuple(one["heavy"]) for one in told if "heavy" in one],
             seconds={"engine": parts[0], "store": parts[1], "total": parts[2]},
             in_place=sum(one["place"] == "host" for one in told) / len(told) if told else 0.0,
@@ -110,11 +111,12 @@ def _summed(counts: Iterable[Mapping[str, int] | int]) -> dict[str, int]:
     return totals
 
 
-def _slowest(reached: Iterable[Mapping[str, int]], delays: Mapping[str, int]) -> str | None:
-    furthest: dict[str, int] = {}
+def _slowest(reached: Iterable[Mapping[str, int | None]]) -> str | None:
+    """The stream that is furthest behind, in the cell where it is furthest on; None is before everything."""
+    furthest: dict[str, float] = {}
     for one in reached:
         for stream, moment in one.items():
-            furthest[stream] = max(moment - delays.get(stream, 0), furthest.get(stream, moment - delays.get(stream, 0)))
+            furthest[stream] = max(-math.inf if moment is None else moment, furthest.get(stream, -math.inf))
     if len(set(furthest.values())) < 2:
         return None
     return min(furthest, key=lambda stream: furthest[stream])

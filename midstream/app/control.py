@@ -1,0 +1,81 @@
+"""`midstream control`: change the plan of a running join on Spark, and see how its cells stand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from midstream.spark.control_folder import CellStatus, Control
+
+control_app = typer.Typer(
+    name="control",
+    help="Control a running join on Spark through its control folder: `midstream control PATH status`.",
+    no_args_is_help=True,
+)
+console = Console()
+
+
+@control_app.callback()
+def folder(
+    context: typer.Context,
+    path: Annotated[str, typer.Argument(help="The folder that was given as control= to midstream.spark.sql.")],
+) -> None:
+    context.obj = path
+
+
+@control_app.command()
+def status(context: typer.Context) -> None:
+    """Show the plan of each cell and how complete its states are."""
+    control = _control(context)
+    console.print(_shown(control.status()))
+
+
+@control_app.command()
+def migrate(
+    context: typer.Context,
+    plan: Annotated[str, typer.Argument(help="The plan to change to, such as '((p s) o)'.")],
+    strategy: Annotated[
+        str | None, typer.Option("--strategy", "-s", help="How to change; by default as the query was told.")
+    ] = None,
+    cell: Annotated[
+        list[int] | None, typer.Option("--cell", "-c", help="Change this cell only; may be given several times.")
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Wait until the cells run the plan and miss nothing.")] = True,
+    timeout: Annotated[float, typer.Option(min=0, help="Wait for at most so many seconds.")] = 600.0,
+) -> None:
+    """Change the plan of all cells, or of some, at the next trigger.
+
+    A command that the query refuses is told with the reason and changes nothing. Exits with 2 then.
+    """
+    control = _control(context)
+    if not wait:
+        command = control.migrate(plan, strategy, cell)
+        console.print(f"given: {command.identity}", highlight=False)
+        return
+    with Live(_shown(control.status()), console=console, refresh_per_second=4) as live:
+        control.migrate(
+            plan, strategy, cell, wait=True, timeout=timeout, on_progress=lambda found: live.update(_shown(found))
+        )
+        live.update(_shown(control.status()))
+
+
+def _control(context: typer.Context) -> Control:
+    from midstream.spark.control_folder import control
+
+    found: Control = control(str(context.obj))
+    return found
+
+
+def _shown(status: dict[int, CellStatus]) -> Table | str:
+    if not status:
+        return "no cell has reported yet"
+    table = Table("cell", "plan", "strategy", "phase", "complete", box=None, padding=(0, 2, 0, 0))
+    for cell, one in status.items():
+        table.add_row(str(cell), escape(one.plan), one.strategy or "-", one.phase or "-", f"{one.percent:.0f} %")
+    return table

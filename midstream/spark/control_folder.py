@@ -1,0 +1,211 @@
+"""Control from outside: a folder that a running join reads commands from and whose driver writes its state to.
+
+::
+
+    PATH/commands/   one file per command, the source of the streaming query; nothing else may be in it
+    PATH/status/     query.json (what runs), cells.json (each cell's last report), answers/ (one file per command)
+
+Files are written under a hidden name, which Spark does not read, and renamed. Commands are never deleted: a batch that
+is replayed reads them again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyarrow import fs
+
+from midstream.errors import SparkError
+from midstream.plan import parse_plan
+from midstream.spark.commands import Command
+from midstream.spark.totals import Progress
+
+_SOURCE = re.compile(r"FileStreamSource\[(.*)/commands\]")
+_FIRST_PROGRESS_SECONDS = 60.0
+
+
+class ControlFolder:
+    """Reading and writing below a control folder, on any file system that Arrow knows."""
+
+    def __init__(self, path: str):
+        self.path = path.rstrip("/")
+        try:
+            if "://" in self.path or self.path.startswith("file:"):
+                self._files, root = fs.FileSystem.from_uri(_with_slashes(self.path))
+            else:
+                self._files, root = fs.LocalFileSystem(), fs.FileSystem.from_uri(_absolute(self.path))[1]
+        except Exception as problem:
+            raise SparkError(f"control: {path!r} is no folder that can be reached; {problem}") from problem
+        self._root = root.rstrip("/")
+
+    @property
+    def commands(self) -> str:
+        """The folder that Spark reads."""
+        return f"{self.path}/commands"
+
+    def make(self) -> None:
+        """Make the folders that are missing."""
+        for name in ("commands", "status/answers"):
+            self._files.create_dir(f"{self._root}/{name}", recursive=True)
+
+    def exists(self) -> bool:
+        found = self._files.get_file_info(f"{self._root}/commands")
+        return bool(found.type == fs.FileType.Directory)
+
+    def write(self, folder: str, name: str, content: str) -> None:
+        """Write a file so that it appears whole."""
+        hidden, final = f"{self._root}/{folder}/.{name}", f"{self._root}/{folder}/{name}"
+        with self._files.open_output_stream(hidden) as stream:
+            stream.write(content.encode())
+        self._files.move(hidden, final)
+
+    def read(self, name: str) -> Any | None:
+        """A JSON file, or None if it is not there."""
+        try:
+            with self._files.open_input_stream(f"{self._root}/{name}") as stream:
+                return json.loads(stream.read())
+        except FileNotFoundError:
+            return None
+
+
+def _absolute(path: str) -> str:
+    from pathlib import Path
+
+    return Path(path).absolute().as_uri()
+
+
+def _with_slashes(path: str) -> str:
+    """Spark writes ``file:/a``, Arrow reads ``file:///a``."""
+    return re.sub(r"^file:/(?!/)", "file:///", path)
+
+
+@dataclass(frozen=True)
+class CellStatus:
+    """How one cell stands: its plan and, if it has migrated, how far that is."""
+
+    plan: str
+    strategy: str | None
+    phase: str | None
+    percent: float
+
+
+class Control:
+    """Talks to a running join through its control folder, from any thread or process."""
+
+    def __init__(self, folder: ControlFolder):
+        self._folder = folder
+
+    def migrate(
+        self,
+        plan: str,
+        strategy: str | None = None,
+        cells: int | list[int] | None = None,
+        *,
+        wait: bool = False,
+        timeout: float = 600.0,
+        on_progress: Callable[[dict[int, CellStatus]], None] | None = None,
+    ) -> Command:
+        """Have all cells, or some, change to a plan at the next trigger.
+
+        With `wait` it returns when these cells run the plan and miss nothing; `on_progress` is called with their status
+        meanwhile. A command that the query refuses raises an error with the reason.
+        """
+        known = self._folder.read("status/query.json")
+        if known is not None:
+            parse_plan(plan, tuple(known["aliases"]))
+        chosen = None if cells is None else tuple([cells] if isinstance(cells, int) else cells)
+        command = Command(plan, strategy, chosen)
+        self._folder.write("commands", f"{command.identity}.json", command.to_json())
+        if wait:
+            self._wait(command, timeout, on_progress)
+        return command
+
+    def _wait(
+        self, command: Command, timeout: float, on_progress: Callable[[dict[int, CellStatus]], None] | None
+    ) -> None:
+        deadline = time.monotonic() + timeout
+        for _ in _polls(deadline):
+            answered = self.answer(command)
+            status = self.status()
+            if on_progress is not None:
+                on_progress(status)
+            wanted = status if command.cells is None else {cell: status.get(cell) for cell in command.cells}
+            if answered and set(answered) >= set(wanted) and all(_is_done(one) for one in wanted.values()):
+                return
+        raise SparkError(
+            f"control: the plan has not been changed everywhere within {timeout:.0f} s; the command stays in force. "
+            "Is the query running, and do its triggers fire?"
+        )
+
+    def answer(self, command: Command) -> dict[int, str]:
+        """Which cells have taken a command; an error with the reason if it was refused."""
+        found = self._folder.read(f"status/answers/{command.identity}.json") or {}
+        for cell, reason in found.items():
+            if reason:
+                raise SparkError(f"control: refused by cell {cell}: {reason}")
+        return {int(cell): reason for cell, reason in found.items()}
+
+    def status(self) -> dict[int, CellStatus]:
+        """Plan and completeness of each cell, as of its last report."""
+        told = self._folder.read("status/cells.json") or {"cells": {}}
+        status = {}
+        for cell, report in sorted(told["cells"].items(), key=lambda one: int(one[0])):
+            strategy, phase, percent, _ = report.get("mig", (None, None, 100.0, 0))
+            status[int(cell)] = CellStatus(report["plan"], strategy, phase, percent)
+        return status
+
+    def progress(self) -> Progress:
+        """Totals of the cells' last reports."""
+        told = self._folder.read("status/cells.json") or {"cells": {}}
+        return Progress.of({int(cell): report for cell, report in told["cells"].items()})
+
+
+def _is_done(status: CellStatus | None) -> bool:
+    return status is not None and status.phase in (None, "done")
+
+
+def _polls(deadline: float) -> Iterator[None]:
+    while time.monotonic() < deadline:
+        yield
+        time.sleep(0.2)
+
+
+def folder_in(progress: Any) -> str | None:
+    """The control folder of the query that a progress is of; None if it has none."""
+    sources = progress.get("sources") if hasattr(progress, "get") else progress.sources
+    for source in reversed(sources or []):
+        described = source.get("description") if hasattr(source, "get") else source.description
+        found = _SOURCE.search(described or "")
+        if found:
+            return found.group(1)
+    return None
+
+
+def control(target: Any) -> Control:
+    """Control of a running join: by the path of its control folder, or by its `StreamingQuery`."""
+    if isinstance(target, str) or hasattr(target, "__fspath__"):
+        folder = ControlFolder(str(target))
+        if not folder.exists():
+            raise SparkError(
+                f"control: {str(target)!r} is not the control folder of a query: it has no folder 'commands'"
+            )
+        return Control(folder)
+    deadline = time.monotonic() + _FIRST_PROGRESS_SECONDS
+    for _ in _polls(deadline):
+        progress = target.lastProgress
+        if progress is not None:
+            path = folder_in(progress)
+            if path is None:
+                raise SparkError(
+                    "control: this query has no control folder; give one as sql(..., control=PATH), "
+                    "or set spark.sql.streaming.checkpointLocation"
+                )
+            return Control(ControlFolder(path))
+        if not target.isActive:
+            break
+    raise SparkError("control: the query has made no progress yet; give the control folder's path instead")

@@ -1,0 +1,30 @@
+"""Which values of a join key are so frequent that their rows should be spread over cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyspark.sql.functions as F
+
+from midstream.errors import SparkError
+
+
+def hot_keys(frame: Any, column: str, *, share: float = 0.05, fraction: float = 0.1, seed: int = 0) -> list[Any]:
+    """The values that at least a `share` of a DataFrame's rows have, the most frequent first, found on a sample.
+
+    `frame` is a batch DataFrame with rows like those to come. Give what comes back as ``sql(..., hot_keys={column:
+    values})``; it has to stay the same for the life of a checkpoint, so note it down.
+    """
+    if frame.isStreaming:
+        raise SparkError("hot_keys: give a batch DataFrame, such as spark.read over the rows of a day")
+    for name, value in (("share", share), ("fraction", fraction)):
+        if not 0 < value <= 1:
+            raise SparkError(f"hot_keys: {name}={value!r}; give a number above 0 and up to 1")
+    quoted = "`" + column.replace("`", "``") + "`"
+    sample = frame.select(F.col(quoted).alias("value")).where("value IS NOT NULL")
+    if fraction < 1:
+        sample = sample.sample(fraction=fraction, seed=seed)
+    counts = sample.groupBy("value").count()
+    total = counts.agg(F.sum("count")).first()[0] or 0
+    hot = counts.where(F.col("count") >= share * total).orderBy(F.desc("count"), "value")
+    return [row.value for row in hot.collect()]

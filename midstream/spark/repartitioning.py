@@ -1,0 +1,30 @@
+"""A stopped query's checkpoint for more or fewer partitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from midstream.errors import SparkError
+from midstream.spark.settings import is_connect
+
+
+def repartition(checkpoint: str, partitions: int, session: Any | None = None) -> None:
+    """Spread the cells of a stopped query's checkpoint over another number of partitions.
+
+    Whole cells move: the number of cells that the query was started with has to be a multiple of `partitions`. Restart
+    the query with ``partitions=`` set to the new number and the same ``cells=``. It needs a classic session of Spark
+    4.2 or newer; without `session` it is the active one.
+    """
+    from pyspark.sql import SparkSession
+
+    if partitions < 1:
+        raise SparkError(f"repartition: {partitions} partitions; give 1 or more")
+    chosen = session or SparkSession.getActiveSession()
+    if chosen is None:
+        raise SparkError("repartition: there is no active session; make one, or give it as session=")
+    if is_connect(chosen):
+        raise SparkError("repartition: a Spark Connect session cannot do this; use a classic session")
+    manager = getattr(chosen, "_streamingCheckpointManager", None)
+    if manager is None:
+        raise SparkError(f"repartition: Spark {chosen.version} cannot do this; use Spark 4.2 or newer")
+    manager.repartition(str(checkpoint), partitions)
