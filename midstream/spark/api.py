@@ -20,6 +20,7 @@ from midstream.query.names import listed, spelled
 from midstream.spark.control_folder import ControlFolder
 from midstream.spark.listener import listen
 from midstream.spark.operator import DataFrame, joined, schema_of, watermark_delay
+from midstream.spark.result_ids import COLUMN
 from midstream.spark.settings import cores, prepare
 from midstream.spark.spec import JoinSpec
 
@@ -44,6 +45,7 @@ def sql(
     allow_incomplete: bool = False,
     host_idle: str = "15 minutes",
     control: str | None = None,
+    result_id: bool = False,
 ) -> DataFrame:
     """Join streaming DataFrames by a query; the result is a streaming DataFrame.
 
@@ -69,6 +71,9 @@ def sql(
     `midstream.spark.control` changes the plan while the query runs. Without it it is a folder under
     ``spark.sql.streaming.checkpointLocation``; if that is not set either, there is no control.
 
+    `result_id` adds a column of that name, which stays the same when a batch is run again: sinks that may get a batch
+    twice, such as Kafka's, can drop what they have already.
+
     If all DataFrames are batch DataFrames, the result is one too, with the results of all their rows.
     """
     frames = dict(streams)
@@ -92,12 +97,14 @@ def sql(
         delays=waits | {name: wait for name, frame in frames.items() if (wait := watermark_delay(frame)) is not None},
     )
     _check(spec, frames)
+    if result_id and COLUMN in spec.query.output_schema.names:
+        raise SparkError(f"result_id: the query has a column {COLUMN!r} already; rename it with AS")
     prepare(session, chosen)
     if not any(frame.isStreaming for frame in frames.values()):
-        return joined(spec, frames, waits, None)
+        return joined(spec, frames, waits, None, result_id)
     listen(session)
     folder = _control_folder(session, spec, control)
-    return joined(spec, frames, waits, None if folder is None else folder.commands)
+    return joined(spec, frames, waits, None if folder is None else folder.commands, result_id)
 
 
 def join(

@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
 from midstream.errors import SparkError
+from midstream.spark import result_ids
 from midstream.spark.cells import cell_number
 from midstream.spark.commands import command_packer
 from midstream.spark.packing import PACKED_DDL, RESULT_DDL, opener, packer
@@ -43,7 +44,11 @@ def schema_of(name: str, frame: DataFrame) -> pa.Schema:
 
 
 def joined(
-    spec: JoinSpec, frames: Mapping[str, DataFrame], delays: Mapping[str, int], commands: str | None
+    spec: JoinSpec,
+    frames: Mapping[str, DataFrame],
+    delays: Mapping[str, int],
+    commands: str | None,
+    with_ids: bool,
 ) -> DataFrame:
     """The results of a join as a DataFrame; `commands` is the folder that it is controlled through."""
     packed = _union([_packed(spec, source, frames[source], delays.get(source)) for source in spec.query.streams])
@@ -63,8 +68,10 @@ def joined(
     ]
     observed = results.observe(f"{OBSERVATION}_{spec.operator}", *reports)
     schema = spec.query.output_schema
+    if with_ids:
+        schema = schema.append(pa.field(result_ids.COLUMN, pa.string()))
     spark_schema = from_arrow_schema(schema, prefer_timestamp_ntz=True)
-    return observed.mapInArrow(opener(to_arrow_schema(spark_schema, timezone="UTC")), spark_schema)
+    return observed.mapInArrow(opener(to_arrow_schema(spark_schema, timezone="UTC"), with_ids), spark_schema)
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from midstream.spark.cells import cell_number
+from midstream.spark.cells import cell_number, spark_hash
 from midstream.spark.parcels import from_wire, to_wire
+from midstream.spark.result_ids import ResultIds
 from midstream.spark.router import Router
 from midstream.spark.spec import JoinSpec
 
@@ -94,14 +95,18 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def opener(schema: pa.Schema) -> Mapper:
-    """What `mapInArrow` does with the operator's output: results of this schema."""
+def opener(schema: pa.Schema, with_ids: bool = False) -> Mapper:
+    """What `mapInArrow` does with the operator's output: results of this schema, with a name each on request."""
 
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from midstream.spark.task import current_batch
+
+        ids = ResultIds(current_batch() or 0) if with_ids else None
         for batch in batches:
-            for parcel in batch.column("parcel"):
+            for number, parcel in zip(batch.column("cell"), batch.column("parcel"), strict=True):
                 if parcel.is_valid:
                     table = from_wire(parcel.as_buffer())
+                    table = table if ids is None else ids.named(spark_hash(number.as_py()), table)
                     yield from (table if table.schema.equals(schema) else table.cast(schema)).to_batches()
 
     return unpack

@@ -1,0 +1,61 @@
+"""Names of results: each once, and the same when a batch is run again."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import midstream as ms
+import midstream.spark
+from midstream.errors import SparkError
+from midstream.spark.result_ids import COLUMN, ResultIds
+
+from .streams import SECOND, Input, expect, join_text
+
+
+def named(batch: int, cells: dict[int, list[list[int]]]) -> list[tuple[str, int]]:
+    """Names with values, of tables that come piece by piece."""
+    ids = ResultIds(batch)
+    found = []
+    for cell, pieces in cells.items():
+        for piece in pieces:
+            table = ids.named(cell, pa.table({"v": pa.array(piece, pa.int64())}))
+            found += list(zip(table[COLUMN].to_pylist(), table["v"].to_pylist(), strict=True))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_result_has_a_name_of_its_own_that_no_order_changes(seed: int) -> None:
+    rng = random.Random(seed)
+    values = [rng.randrange(8) for _ in range(rng.randrange(1, 60))]
+    again = rng.sample(values, len(values))
+    cuts = [sorted(rng.randrange(len(values) + 1) for _ in range(3)) for _ in range(2)]
+    one, other = (
+        named(7, {3: [rows[begin:end] for begin, end in zip([0, *cut], [*cut, len(rows)], strict=True)]})
+        for rows, cut in zip((values, again), cuts, strict=True)
+    )
+    assert len({name for name, _ in one}) == len(values)
+    assert sorted(one) == sorted(other)
+
+
+def test_other_batches_and_cells_have_other_names() -> None:
+    names = [name for batch in (1, 2) for name, _ in named(batch, {0: [[5, 5]], 1: [[5]]})]
+    assert len(set(names)) == 6
+
+
+def test_results_carry_their_names_on_request(spark: Any, tmp_path: Path) -> None:
+    rows = [(at % 3, at, at * SECOND) for at in range(12)]
+    given = Input({"a": [rows + rows], "b": [rows]})
+    given.write(tmp_path)
+    frames = {name: spark.read.parquet(str(tmp_path / name)) for name in "ab"}
+    windows = {"a": 5 * SECOND, "b": 5 * SECOND}
+    table = ms.spark.sql(join_text(windows), frames, "ts", partitions=2, result_id=True).toArrow()
+    assert table.column_names == ["a_v", "b_v", "valid_from", "valid_to", COLUMN]
+    assert len(set(table[COLUMN].to_pylist())) == table.num_rows == sum(expect(given, windows).rows.values())
+    text = "SELECT a.v AS result_id FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k"
+    with pytest.raises(SparkError, match="the query has a column 'result_id' already; rename it with AS"):
+        ms.spark.sql(text, frames, "ts", result_id=True)
