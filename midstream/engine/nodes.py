@@ -96,19 +96,17 @@ LiveNode = LeafNode | JoinNode
 _INDEXED_AT_ONCE = 1 << 15
 
 
-def build(
-    query: Query, node: Node, windows: Sequence[BaseWindow], readers: Sequence[InputReader], expected: int = 0
-) -> LiveNode:
-    """Live nodes for a plan's tree, every join state empty and complete, with room for the expected entries."""
+def build(query: Query, node: Node, windows: Sequence[BaseWindow], readers: Sequence[InputReader]) -> LiveNode:
+    """Live nodes for a plan's tree, every join state empty and complete."""
     if isinstance(node, Leaf):
         return LeafNode(node.input, windows[node.input])
-    left = build(query, node.left, windows, readers, expected)
-    right = build(query, node.right, windows, readers, expected)
+    left = build(query, node.left, windows, readers)
+    right = build(query, node.right, windows, readers)
     left.path = path_into(query, left.inputs, right.inputs, windows)
     right.path = path_into(query, right.inputs, left.inputs, windows)
     for child, path in ((left, left.path), (right, right.path)):
         if isinstance(child, JoinNode):
-            child.state = JoinState(child.inputs, path.access, expected)
+            child.state = JoinState(child.inputs, path.access)
         elif isinstance(path, HashPath) and not child.window.has_index(path.classes, _INDEXED_AT_ONCE):
             child.path = HashPath(query, child.inputs, path.classes[:1], windows)
     used_band = left.path.number if isinstance(left.path, BandPath) else None

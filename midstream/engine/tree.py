@@ -23,6 +23,7 @@ from midstream.plan.tree import Plan
 from midstream.query.model import Query
 from midstream.state.hole import Hole
 from midstream.state.indexes import Ints
+from midstream.state.join_state import JoinState
 from midstream.state.window import BaseWindow, Renumbering
 
 _SMALLEST_BLOCK = 256
@@ -30,6 +31,8 @@ _LARGEST_RESULT_BLOCK = 1 << 17
 #: A kept state that the new plan finds in another way is indexed anew if it is small, else it becomes a hole.
 REINDEXED_AT_ONCE = 1 << 15
 _FILLED_AT_ONCE = 1 << 20
+#: Memory of a dropped state is used again if it has this share of the largest one's room.
+_REUSED_SHARE = 1 / 4
 
 
 class TreeExecutor:
@@ -46,14 +49,13 @@ class TreeExecutor:
         windows: Sequence[BaseWindow],
         readers: Sequence[InputReader],
         since: Mapping[int, int] | None = None,
-        expected: int = 0,
     ):
         self.plan = plan
         self._query = query
         self._windows = windows
         self._readers = readers
         self._since = dict(since) if since is not None else None
-        self._root = build(query, plan.root, windows, readers, expected)
+        self._root = build(query, plan.root, windows, readers)
         self.filler = Filler(windows)
         if since is not None:
             for node in self.joins():
@@ -79,14 +81,22 @@ class TreeExecutor:
                 self.filler.fill_some(node, _FILLED_AT_ONCE)
 
     def successor(self, plan: Plan) -> TreeExecutor:
-        """An executor for another plan: what both plans have in common is kept, the rest is missing."""
-        largest = max((node.state.capacity for node in self.joins() if node.state is not None), default=0)
-        new = TreeExecutor(self._query, plan, self._windows, self._readers, expected=largest)
+        """An executor for another plan: what both plans have in common is kept, the rest is missing.
+
+        The states of this one are handed over, or their memory is: it is not to be used any more.
+        """
+        new = TreeExecutor(self._query, plan, self._windows, self._readers)
         held = {frozenset(node.inputs): node for node in self.joins() if node.state is not None}
+        missing = []
         for node in new.joins():
             old = held.get(frozenset(node.inputs))
             if node.state is not None and not (old is not None and self._kept(old, node)):
-                new._make_hole(node)
+                missing.append(node)
+        kept = {id(node.state) for node in new.joins()}
+        dropped = [node.state for node in held.values() if node.state is not None and id(node.state) not in kept]
+        _make_room(missing, dropped)
+        for node in missing:
+            new._make_hole(node)
         return new
 
     def _kept(self, old: JoinNode, new: JoinNode) -> bool:
@@ -208,6 +218,26 @@ class TreeExecutor:
         joins = list(self.joins())
         moved = sum(node.state.bytes_moved for node in joins if node.state is not None)
         return Work(sum(node.slots_visited for node in joins), moved)
+
+
+def _make_room(nodes: Sequence[JoinNode], dropped: Sequence[JoinState]) -> None:
+    """Give the empty states of joins room for as many entries as the largest of the dropped ones had.
+
+    A large one's memory is used again, the widest entries' for the widest.
+    """
+    largest = max((state.capacity for state in dropped), default=0)
+    reused = sorted(
+        (state for state in dropped if state.capacity >= _REUSED_SHARE * largest), key=lambda state: len(state.inputs)
+    )
+    for node in sorted(nodes, key=lambda node: len(node.inputs), reverse=True):
+        assert node.state is not None
+        access = node.state.access
+        place = next((state for state in reversed(reused) if state.access is access), None)
+        if place is None:
+            node.state = JoinState(node.inputs, access, largest)
+        else:
+            reused.remove(place)
+            node.state = JoinState.in_place_of(place, node.inputs)
 
 
 def _ordered(combos: Combos, order: Ints) -> Combos:

@@ -54,8 +54,28 @@ class JoinState:
         self.hash_index = HashIndex(capacity, expected) if self._access is Access.HASH else None
         self.sorted_index = SortedIndex(capacity) if self._access is Access.SORTED else None
 
+    @classmethod
+    def in_place_of(cls, dropped: JoinState, inputs: tuple[int, ...]) -> JoinState:
+        """An empty state in the memory of one that nobody uses any more, found in the same way.
+
+        Its ids go on where those ended, so that all this memory holds is below the head and every chain ends at once:
+        nothing has to be cleared, or given back to the system and asked for again page by page.
+        """
+        state = cls(inputs, dropped._access)
+        state._starts, state._ends, state._keys = dropped._starts, dropped._ends, dropped._keys
+        state._members = rings.reshaped(dropped._members, len(inputs))
+        state._head = state._tail = dropped._tail
+        if dropped.hash_index is not None:
+            state.hash_index = dropped.hash_index
+        return state
+
     def __len__(self) -> int:
         return self._tail - self._head
+
+    @property
+    def access(self) -> Access:
+        """How the entries are found."""
+        return self._access
 
     @property
     def capacity(self) -> int:
@@ -108,7 +128,8 @@ class JoinState:
             self.bytes_moved += (self._tail - first) * self._entry_bytes
         if self.sorted_index is not None:
             self.sorted_index.forget(self._head, self._tail)
-        if len(self._starts) > 16 * max(len(self), rings.SMALLEST_CAPACITY):
+        # What has a hole may be about to grow.
+        if self.hole is None and len(self._starts) > 16 * max(len(self), rings.SMALLEST_CAPACITY):
             self._resize(rings.capacity_for(4 * len(self) + 1))
 
     def _resize(self, capacity: int) -> None:

@@ -45,6 +45,15 @@ def room(capacity: int, *shape: int, reserve: int = 0, dtype: Any = np.int64) ->
     return np.empty((max(capacity, reserve), *shape), dtype)[:capacity]
 
 
+def reshaped(ring: Array, width: int) -> Array:
+    """Slots of another width, as many, with any content; in the same memory if that is enough."""
+    whole = ring.base if isinstance(ring.base, np.ndarray) else ring
+    capacity = len(ring)
+    if whole.size < capacity * width:
+        return room(capacity, width, dtype=ring.dtype)
+    return whole.reshape(-1)[: capacity * width].reshape(capacity, width)
+
+
 def _grown(ring: Array, capacity: int) -> Array | None:
     """The same memory as a larger array, if there is reserve."""
     whole = ring.base
