@@ -2,8 +2,9 @@
 
 Entries stand in a ring in the order in which they were stored. They die in another order, because an entry lives as
 long as the shortest-lived of its rows. Dead entries leave at the head; when a sample shows that about half of the ring
-is dead, live entries at the head are moved to the tail, a few per stored entry, so that no batch pays for all.
-Nobody refers to an entry by its id, so moving is free of consequences.
+is dead, or a quarter of a ring that is nearly full, live entries at the head are moved to the tail, a few per stored
+entry, so that no batch pays for all and the ring does not grow for the sake of the dead. Nobody refers to an entry by
+its id, so moving is free of consequences.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class JoinState:
         state = cls(inputs, dropped._access)
         state._starts, state._ends, state._keys = dropped._starts, dropped._ends, dropped._keys
         state._members = rings.reshaped(dropped._members, len(inputs))
-        state._head = state._tail = dropped._tail
+        # The first slot again: those at the end may never have been written, and cost when they first are.
+        state._head = state._tail = -(-dropped._tail // dropped.capacity) * dropped.capacity
         if dropped.hash_index is not None:
             state.hash_index = dropped.hash_index
         return state
@@ -118,7 +120,8 @@ class JoinState:
             return
         floors = np.array([heads[number] for number in self.inputs], np.int64)
         dead = kernels.dead_of_sample(self.ring(), watermark, floors, _SAMPLES, self._tail)
-        budget = 2 * self._stored + _LEAST_MOVES if 2 * dead > _SAMPLES else 0
+        is_tight = len(self) > self.capacity - self.capacity // 8
+        budget = 2 * self._stored + _LEAST_MOVES if (4 if is_tight else 2) * dead > _SAMPLES else 0
         self._stored = 0
         first = self._tail
         self._head, self._tail = kernels.collect(self.ring(), self._keys, watermark, floors, budget)

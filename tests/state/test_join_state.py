@@ -25,8 +25,8 @@ def combos_of(entries: list[Entry]) -> tuple[Combos, Ints]:
 class Model:
     """A state and the entries that live in it."""
 
-    def __init__(self, access: Access):
-        self.state = JoinState(INPUTS, access)
+    def __init__(self, access: Access, state: JoinState | None = None):
+        self.state = JoinState(INPUTS, access) if state is None else state
         self.entries: list[Entry] = []
 
     def store(self, entries: list[Entry]) -> None:
@@ -102,6 +102,28 @@ def test_exactly_the_living_are_found(seed: int, access: Access) -> None:
             model.check(watermark, heads)
     model.purge(10**6, heads)
     assert len(model.state) == 0
+
+
+@pytest.mark.parametrize("access", list(Access))
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_a_state_in_place_of_another_has_nothing_of_it(width: int, access: Access) -> None:
+    heads = {3: 0, 1: 0, **dict.fromkeys(range(10, 15), 0)}
+    rng = np.random.default_rng(width)
+    old = JoinState(tuple(range(10, 10 + width)), access)
+    for _ in range(9):
+        size = int(rng.integers(1, 90))
+        rows = np.zeros((size, width), np.int64)
+        old.store(Combos(rows, np.zeros(size, np.int64), np.full(size, 10**6)), rng.integers(0, 8, size))
+        old.purge(0, heads)
+    model = Model(access, JoinState.in_place_of(old, INPUTS))
+    assert len(model.state) == 0 and model.state.capacity == old.capacity
+    assert model.state.hole is None
+    model.check(0, heads)
+    for step in range(40):
+        key = 0 if access is Access.LOOP else step % 8
+        model.store([(key, step, step + 30, step, step + at) for at in range(step)])
+        model.purge(step, heads)
+        model.check(step, heads)
 
 
 @pytest.mark.parametrize("access", list(Access))
