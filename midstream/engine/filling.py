@@ -21,8 +21,6 @@ from midstream.state.indexes import Ints
 from midstream.state.join_state import JoinState
 from midstream.state.window import BaseWindow, composite
 
-_SMALLEST_BLOCK = 256
-
 
 class _Round:
     """The fills of one chunk that are known before any join runs: claimed rows and what was made, by node and input."""
@@ -166,7 +164,7 @@ class Filler:
         child = node.left if number in node.left.inputs else node.right
         other = node.other(child)
         part = self._entries_with_rows(child, number, ids, target)
-        block = Block(len(node.inputs), max(_SMALLEST_BLOCK, len(part) + len(part) // 4), False)
+        block = Block(len(node.inputs), max(node.least_block, len(part) + len(part) // 4), False)
         if len(part):
             self.fill_for(other, part)
             drained(node.matches(part, other, block))

@@ -20,8 +20,11 @@ from midstream.kernels.types import COUNT, VISITED, Layout
 from midstream.plan.tree import Leaf, Node
 from midstream.query.model import Query
 from midstream.state.indexes import new_cursor
-from midstream.state.join_state import JoinState
+from midstream.state.join_state import Access, JoinState
 from midstream.state.window import BaseWindow
+
+_SMALLEST_BLOCK = 256
+_SMALLEST_LOOP_BLOCK = 1 << 13
 
 
 @dataclass
@@ -50,6 +53,12 @@ class JoinNode:
     def __post_init__(self) -> None:
         self.inputs: tuple[int, ...] = self.left.inputs + self.right.inputs
         self.slots_visited = 0
+
+    @property
+    def least_block(self) -> int:
+        """The room that a probe needs at least: nested loops propose much that is refused, a block at a time."""
+        loops = any(child.path is not None and child.path.access is Access.LOOP for child in (self.left, self.right))
+        return _SMALLEST_LOOP_BLOCK if loops else _SMALLEST_BLOCK
 
     def other(self, child: LiveNode) -> LiveNode:
         return self.right if child is self.left else self.left

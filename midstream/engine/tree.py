@@ -26,7 +26,6 @@ from midstream.state.indexes import Ints
 from midstream.state.join_state import JoinState
 from midstream.state.window import BaseWindow, Renumbering
 
-_SMALLEST_BLOCK = 256
 _LARGEST_RESULT_BLOCK = 1 << 17
 #: A kept state that the new plan finds in another way is indexed anew if it is small, else it becomes a hole.
 REINDEXED_AT_ONCE = 1 << 15
@@ -136,7 +135,7 @@ class TreeExecutor:
             self.filler.fill_ahead(joins, deltas)
         left, right = self._delta(root.left, deltas), self._delta(root.right, deltas)
         largest = max(len(left), len(right))
-        block = Block(len(root.inputs), min(_LARGEST_RESULT_BLOCK, max(_SMALLEST_BLOCK, 2 * largest)), True)
+        block = Block(len(root.inputs), min(_LARGEST_RESULT_BLOCK, max(root.least_block, 2 * largest)), True)
         order = np.argsort(root.inputs)
         for _ in self._pairs(root, left, right, block):
             yield _ordered(block.content(), order)
@@ -149,7 +148,7 @@ class TreeExecutor:
         if isinstance(node, LeafNode):
             return deltas.get(node.number) or Delta.of_rows(node.number, np.empty(0, np.int64), self._windows)
         left, right = self._delta(node.left, deltas), self._delta(node.right, deltas)
-        block = Block(len(node.inputs), max(_SMALLEST_BLOCK, len(left) + len(right)), False)
+        block = Block(len(node.inputs), max(node.least_block, len(left) + len(right)), False)
         drained(self._pairs(node, left, right, block))
         return Delta(node.inputs, block.content(), self._windows)
 
