@@ -22,7 +22,8 @@ from midstream.state.window import Renumbering
 #: Without a budget of the caller's: holes filled after a push, per row of the push, and at least so many.
 HOLES_PER_ROW = 1 / 16
 LEAST_HOLES = 64
-_SLICE = 512
+#: Rows filled at a time: few where a time has to be kept, more where only their number counts.
+_SLICE, _LARGE_SLICE = 512, 1 << 13
 
 
 class JustInTime:
@@ -101,7 +102,7 @@ class Filling:
             while node.state is not None and node.state.hole is not None:
                 if seconds is not None and time.perf_counter() - began >= seconds:
                     return
-                limit = _SLICE if holes is None else min(_SLICE, holes)
+                limit = _SLICE if holes is None else min(_LARGE_SLICE, holes)
                 if limit <= 0:
                     return
                 filled = self.executor.filler.fill_some(node, limit)
