@@ -23,10 +23,15 @@ from midstream.state.window import BaseWindow, composite
 
 
 class _Round:
-    """The fills of one chunk that are known before any join runs: claimed rows and what was made, by node and input."""
+    """The fills of one chunk that are known before any join runs, by node and input.
+
+    They are claimed rows; where these come from a leaf, the rows as they will probe the node beside it, which has been
+    claimed for them; and what was made.
+    """
 
     def __init__(self) -> None:
         self.claimed: dict[tuple[int, int], list[Ints]] = {}
+        self.probing: dict[tuple[int, int], Delta] = {}
         self.made: dict[tuple[int, int], Delta] = {}
 
     def add(self, node: JoinNode, number: int, ids: Ints) -> None:
@@ -69,7 +74,9 @@ class Filler:
                 assert node.state is not None and node.state.hole is not None
                 hole = node.state.hole
                 pending = [other for other, _ in claims[place + 1 :]]
-                made = self._covered(hole, self._with_rows(node, number, ids, hole), number, pending)
+                probing = self._round.probing.get((id(node), number))
+                found = self._with_rows(node, number, ids, hole) if probing is None else self._joined(node, probing)
+                made = self._covered(hole, found, number, pending)
                 store(node, made)
                 self._round.made[id(node), number] = made
         for node in joins:
@@ -87,7 +94,9 @@ class Filler:
         """What filling a node for rows of an input takes of its children."""
         child = node.left if number in node.left.inputs else node.right
         if isinstance(child, LeafNode):
-            self._claim(node.other(child), Delta.of_rows(number, ids, self._windows))
+            probing = Delta.of_rows(number, ids, self._windows)
+            self._claim(node.other(child), probing)
+            self._round.probing[id(node), number] = probing
         elif self._leads_to_entries(child, number) and child.state is not None and child.state.hole is not None:
             self._round.add(child, number, child.state.hole.claim(number, self._windows[number].head, ids.copy()))
 
@@ -162,11 +171,16 @@ class Filler:
         if isinstance(node, LeafNode):
             return Delta.of_rows(number, ids, self._windows)
         child = node.left if number in node.left.inputs else node.right
-        other = node.other(child)
         part = self._entries_with_rows(child, number, ids, target)
+        if len(part):
+            self.fill_for(node.other(child), part)
+        return self._joined(node, part)
+
+    def _joined(self, node: JoinNode, part: Delta) -> Delta:
+        """Combinations of one child of a node with what the other one, filled for them, holds."""
+        other = node.right if part.inputs == node.left.inputs else node.left
         block = Block(len(node.inputs), max(node.least_block, len(part) + len(part) // 4), False)
         if len(part):
-            self.fill_for(other, part)
             drained(node.matches(part, other, block))
         return Delta(node.inputs, block.content(), self._windows)
 
