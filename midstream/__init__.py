@@ -5,11 +5,18 @@
 ['EngineError', 'InputError', 'MidstreamError', 'PlanError', 'QueryError', 'SnapshotError', 'SparkError']
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from midstream.engine.snapshot import Snapshot
 from midstream.errors import EngineError, InputError, MidstreamError, PlanError, QueryError, SnapshotError, SparkError
 from midstream.plan import Plan
 from midstream.query import Query, query
 from midstream.session import Engine, get_ready
+
+if TYPE_CHECKING:
+    from midstream import spark
 
 __all__ = [
     "Engine",
@@ -25,4 +32,14 @@ __all__ = [
     "SparkError",
     "get_ready",
     "query",
+    "spark",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`midstream.spark` is there without being imported, but costs nothing until it is used."""
+    if name != "spark":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return importlib.import_module("midstream.spark")
