@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from midstream.engine.intake import microseconds
-from midstream.errors import QueryError, SparkError
+from midstream.errors import InputError, QueryError, SparkError
 from midstream.migrate import STRATEGIES
 from midstream.plan import parse_plan
 from midstream.query.durations import duration
@@ -90,7 +90,7 @@ def sql(
         hot_keys={name: list(values) for name, values in (hot_keys or {}).items()},
         plan=plan,
         strategy=strategy,
-        schedule=tuple((microseconds(moment), one) for moment, one in schedule),
+        schedule=_in_order(schedule),
         allow_incomplete=allow_incomplete,
         host_idle=duration(host_idle) / 1e6,
         operator=uuid.uuid4().hex[:8],
@@ -199,6 +199,15 @@ def _waits(delay: str | Mapping[str, str] | None, frames: Mapping[str, DataFrame
         if waits[known[0]] < 0:
             raise SparkError(f"delay: {wait!r} of {known[0]!r} is negative; give how late its rows may be")
     return waits
+
+
+def _in_order(schedule: Sequence[tuple[Moment, str]]) -> tuple[tuple[int, str], ...]:
+    try:
+        steps = [(microseconds(moment), plan) for moment, plan in schedule]
+    except (InputError, TypeError, ValueError) as problem:
+        told = str(problem).removeprefix("push: watermark ")
+        raise SparkError(f"schedule: {told}; give a list of (moment, plan), a moment as datetime or int") from None
+    return tuple(sorted(steps))
 
 
 def _cells(cells: int | None, partitions: int) -> int:

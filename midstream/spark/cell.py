@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from midstream.errors import SparkError
 from midstream.kernels.types import SMALLEST
+from midstream.plan import parse_plan
 from midstream.query.model import Column
 from midstream.session import Engine
 from midstream.spark.commands import Addressed, obey
@@ -138,9 +139,9 @@ class Cell:
 
     def _follow_schedule(self, watermark: int) -> None:
         assert self._engine is not None
-        for moment, plan in self._spec.schedule:
-            if self._watermark < moment <= watermark and str(self._engine.plan) != plan:
-                self._engine.migrate(plan)
+        due = [plan for moment, plan in self._spec.schedule if self._watermark < moment <= watermark]
+        if due and (plan := parse_plan(due[-1], self._query.aliases)) != self._engine.plan:
+            self._engine.migrate(plan)
 
     def _snapshot(self) -> list[bytes]:
         assert self._engine is not None

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from midstream.spark.packing import CALL_CELL_0, Mapper, packed_rows
+from midstream.spark.task import settle
 
 #: The lane of parcels that hold a command.
 COMMAND_LANE = -3
@@ -101,6 +102,7 @@ def command_packer(cells: int) -> Mapper:
     """What `mapInArrow` does with command files: a parcel for each cell that a command is meant for."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         yield CALL_CELL_0
         for batch in batches:
             found = [one for text in batch.column(0).to_pylist() for one in addressed(text or "", cells)]

@@ -51,7 +51,9 @@ def joined(
     with_ids: bool,
 ) -> DataFrame:
     """The results of a join as a DataFrame; `commands` is the folder that it is controlled through."""
-    packed = _union([_packed(spec, source, frames[source], delays.get(source)) for source in spec.query.streams])
+    # Spark tells the sources of a checkpoint apart by their places: another order in FROM must not exchange them.
+    streams = sorted(spec.query.streams, key=str.casefold)
+    packed = _union([_packed(spec, source, frames[source], delays.get(source)) for source in streams])
     if commands is not None:
         packed = packed.union(_commands(spec, packed.sparkSession, commands))
     tables = [_packed(spec, source, frames[source], None) for source in spec.query.tables]
@@ -82,11 +84,13 @@ def _packed(spec: JoinSpec, source: str, frame: DataFrame, delay: int | None) ->
     """A source's rows as parcels."""
     event_time = next(one.event_time for one in spec.query.inputs if one.source == source)
     needed = {name for lane in spec.routing.lanes if lane.source == source for name in _read(spec, lane)}
-    columns = [F.col(_quoted(name)) for name in frame.columns if name in needed]
+    names = [name for name in frame.columns if name in needed]
+    # `mapInArrow` fails on names with a dot or a backtick, so columns travel under plain ones.
+    columns = [F.col(_quoted(name)).alias(f"c{place}") for place, name in enumerate(names)]
     if frame.isStreaming:
         assert event_time is not None
         frame = with_watermark(frame, source, event_time, delay)
-    return frame.select(*columns).mapInArrow(packer(spec, source), PACKED_DDL)
+    return frame.select(*columns).mapInArrow(packer(spec, source, names), PACKED_DDL)
 
 
 def _commands(spec: JoinSpec, session: Any, folder: str) -> DataFrame:
@@ -128,7 +132,7 @@ def with_watermark(frame: DataFrame, source: str, event_time: str, delay: int | 
         return frame
     wait = f"{delay or 0} microseconds"
     if isinstance(kind, TimestampType):
-        return frame.withWatermark(event_time, wait)
+        return frame.withWatermark(_quoted(event_time), wait)
     return frame.withColumn(_DERIVED, as_timestamp(event_time, kind)).withWatermark(_DERIVED, wait)
 
 

@@ -6,7 +6,7 @@ shuffles and hands over parcels instead of rows. After it, results are taken out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -15,9 +15,10 @@ from midstream.spark.parcels import from_wire, to_wire
 from midstream.spark.result_ids import ResultIds
 from midstream.spark.router import Router
 from midstream.spark.spec import JoinSpec
+from midstream.spark.task import current_batch, settle
 
 #: Rows are split, and packed, when so many or so many bytes of them have come.
-ROWS_AT_ONCE = 1 << 20
+ROWS_AT_ONCE = 1 << 18
 BYTES_AT_ONCE = 64 << 20
 PACKED = pa.schema(
     {
@@ -50,14 +51,15 @@ CALL_CELL_0 = packed_rows([(0, NO_LANE, 0, 0, 0, b"")])
 Mapper = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def packer(spec: JoinSpec, source: str) -> Mapper:
-    """What `mapInArrow` does with the rows of a source."""
+def packer(spec: JoinSpec, source: str, names: Sequence[str]) -> Mapper:
+    """What `mapInArrow` does with the rows of a source, whose columns have these names."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         router = _router(spec, source)
+        settle()
         yield CALL_CELL_0
         for table in _gathered(batches):
-            split = router.split(table)
+            split = router.split(table.rename_columns(names))
             rows = [(part.cell, part.lane, part.home, 0, 0, to_wire(part.rows)) for part in split.parts]
             if split.dropped or split.rejected:
                 rows.append((0, NO_LANE, 0, split.dropped, split.rejected, b""))
@@ -99,8 +101,7 @@ def opener(schema: pa.Schema, with_ids: bool = False) -> Mapper:
     """What `mapInArrow` does with the operator's output: results of this schema, with a name each on request."""
 
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from midstream.spark.task import current_batch
-
+        settle()
         ids = ResultIds(current_batch() or 0) if with_ids else None
         for batch in batches:
             for number, parcel in zip(batch.column("cell"), batch.column("parcel"), strict=True):

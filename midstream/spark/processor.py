@@ -25,7 +25,7 @@ from midstream.spark.parcels import LARGEST_PARCEL
 from midstream.spark.report import report_of
 from midstream.spark.spec import JoinSpec
 from midstream.spark.store import CellStore, opened, without_late
-from midstream.spark.task import current_run
+from midstream.spark.task import current_run, settle
 from midstream.spark.turn import Turn, take
 
 #: Smaller parcels of a batch are stored together instead of as they have come.
@@ -63,6 +63,7 @@ class JoinProcessor(StatefulProcessor):
         self._spec = spec
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        settle()
         self._handle = handle
         self._parcels = handle.getMapState("parcels", "sequence bigint, lane int", "parcel binary")
         self._ledger = handle.getValueState("ledger", "ledger binary")

@@ -165,8 +165,10 @@ def _with_windows_of(spec: JoinSpec, ledger: Ledger, parcel: Parcel) -> Parcel:
 
 def _longest(windows: Sequence[Sequence[Any]]) -> int | None:
     """The longest of a lane's windows; None if a row can stay for ever."""
-    kinds = {kind for kind, _ in windows}
-    return max(size for _, size in windows) if kinds == {WindowKind.RANGE.value} else None
+    if any(kind != WindowKind.RANGE.value for kind, _ in windows):
+        return None
+    longest: int = max(size for _, size in windows)
+    return longest
 
 
 def _check_windows(spec: JoinSpec, ledger: Ledger, where: str) -> None:
