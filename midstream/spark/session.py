@@ -1,0 +1,31 @@
+"""A session in this process, for commands and benchmarks that bring no session of their own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+
+def local_session(cores: int, options: Mapping[str, str] | None = None) -> Any:
+    """A quiet local session whose workers run this interpreter.
+
+    Options that the JVM needs at its start, its memory among them, count only for the first session of a process.
+    """
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("midstream")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    for name, value in (settings | dict(options or {})).items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
