@@ -1,0 +1,94 @@
+"""What may follow a join in the same query, and what Spark refuses there."""
+
+from __future__ import annotations
+
+import collections
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import midstream as ms
+import midstream.spark
+
+from . import streams
+from .streams import LONG, SECOND, Input
+
+WINDOWS: dict[str, int | None] = {"a": 3 * SECOND, "b": 4 * SECOND}
+ROWS = [[(v % 4, v, v * SECOND // 2) for v in range(12 * number, 12 * number + 12)] for number in range(2)]
+GIVEN = Input({"a": ROWS, "b": ROWS[::-1]})
+EXPECTED = streams.expect(GIVEN, WINDOWS).rows
+
+
+@pytest.fixture(scope="module")
+def frames(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return GIVEN.frames(spark, tmp_path_factory.mktemp("in"))
+
+
+@pytest.fixture
+def joined(frames: dict[str, Any]) -> Any:
+    return ms.spark.sql(streams.join_text(WINDOWS), frames, "ts", LONG, partitions=2)
+
+
+def test_filter_select_and_a_join_with_a_table(spark: Any, joined: Any, tmp_path: Path) -> None:
+    names = spark.createDataFrame([(v, f"row {v}") for v in range(10)], "a_v bigint, name string")
+    after = joined.filter("b_v % 2 = 0").join(names, "a_v").selectExpr("name", "a_v + b_v AS total", "valid_to")
+    found = streams.run(after, tmp_path / "checkpoint").rows
+    wanted = collections.Counter((f"row {a}", a + b, end) for a, b, _, end in EXPECTED if b % 2 == 0 and a < 10)
+    assert found == wanted and wanted
+
+
+def test_file_sink(spark: Any, joined: Any, tmp_path: Path) -> None:
+    writer = joined.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.outputMode("append").trigger(availableNow=True).start(str(tmp_path / "out"))
+    query.awaitTermination()
+    assert streams.rows_of(spark.read.parquet(str(tmp_path / "out")).toArrow()) == EXPECTED
+
+
+def test_two_writes_of_a_batch(joined: Any, tmp_path: Path) -> None:
+    """With `persist` the join runs once; without it Spark runs the whole batch for every write."""
+    first, second = streams.Ran(), streams.Ran()
+
+    def write(frame: Any, number: int) -> None:
+        frame.persist()
+        streams.collector(first)(frame.filter("a_v % 2 = 0"), number)
+        streams.collector(second)(frame.filter("a_v % 2 = 1"), number)
+        frame.unpersist()
+
+    query = joined.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = query.trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert first.rows + second.rows == EXPECTED
+    places = [report["place"] for one in query.recentProgress[1:] for report in ms.spark.cell_reports(one).values()]
+    assert set(places) <= {"host"}, "a batch that is run twice finds its host elsewhere"
+
+
+def test_a_batch_join_inside_foreach_batch(frames: dict[str, Any], tmp_path: Path) -> None:
+    """A join of batch DataFrames has nothing to do with the query around it."""
+    table = GIVEN.table([row for rows in ROWS for row in rows])
+    found: dict[int, streams.Rows] = {}
+
+    def join(frame: Any, number: int) -> None:
+        # The DataFrame of a batch has a session of its own.
+        both = {"a": frame, "b": frame.sparkSession.createDataFrame(table)}
+        result = ms.spark.sql(streams.join_text(WINDOWS), both, "ts", partitions=1)
+        found[number] = streams.rows_of(result.toArrow())
+
+    query = frames["a"].writeStream.foreachBatch(join).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert sum(found.values(), collections.Counter()) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("mark", "told"),
+    [(False, "without watermark"), (True, "EVENT_TIME|redefine|watermark")],
+)
+def test_another_event_time_operator_is_refused(joined: Any, tmp_path: Path, mark: bool, told: str) -> None:
+    """No watermark is left after a join, and none can be put there."""
+    from pyspark.errors import AnalysisException, StreamingQueryException
+
+    marked = joined.withWatermark("valid_from", "1 minute") if mark else joined
+    counted = marked.groupBy("a_v").count() if not mark else marked.dropDuplicatesWithinWatermark(["a_v"])
+    writer = counted.writeStream.format("noop").outputMode("append").trigger(availableNow=True)
+    with pytest.raises((AnalysisException, StreamingQueryException), match=told):
+        writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()

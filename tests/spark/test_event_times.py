@@ -1,0 +1,111 @@
+"""Event times of every kind, at the places where they are easily got wrong: 0, before 1970, at the watermark, null."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import midstream as ms
+import midstream.spark
+
+from . import streams
+from .conftest import ZONE
+from .streams import NUMBER, PLAIN, SECOND, ZONED, Input
+
+WINDOWS: dict[str, int | None] = {"a": 4 * SECOND, "b": 6 * SECOND}
+#: In New York 2024-11-03 06:00 UTC is the second time that it is one o'clock.
+FOLD = 1_730_613_600 * SECOND
+#: 2024-03-10 02:30, which New York does not have.
+GAP = 1_710_037_800 * SECOND
+BEFORE = -1_000_000 * SECOND
+
+
+def rows_around(moment: int) -> Input:
+    """Three batches. The watermark of the second, with a delay of two seconds, is `moment`: rows around it."""
+
+    def batch(*times: int | None) -> list[tuple[Any, Any, int | None]]:
+        return [(place % 2, place * 100 + number, one) for place in range(4) for number, one in enumerate(times)]
+
+    at = moment
+    first = batch(at - SECOND, at, at + 2 * SECOND, None)
+    second = batch(at - 1, at, at + 1, at - 1_000, at + 3 * SECOND)
+    third = batch(at + SECOND - 1, at + SECOND, None, at + 9 * SECOND)
+    shifted = [[(k, v + 1_000, None if ts is None else ts) for k, v, ts in rows] for rows in (first, second, third)]
+    return Input({"a": [first, second, third], "b": shifted})
+
+
+CASES = {
+    "zoned, fold": (ZONED, FOLD),
+    "without zone, gap": (PLAIN, GAP),
+    "without zone, before 1970": (PLAIN, BEFORE),
+    "number, at 0": (NUMBER, 0),
+    "zoned, at 0": (ZONED, 0),
+    "number": (NUMBER, FOLD),
+}
+
+
+def check_cases(spark: Any, folder: Path, names: list[str]) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == ZONE
+    given, frames = {}, {}
+    for name in names:
+        time, moment = CASES[name]
+        given[name] = Input(rows_around(moment).batches, time)
+        inputs = given[name].frames(spark, folder / name)
+        joined = ms.spark.sql(streams.join_text(WINDOWS), inputs, "ts", "2 seconds", partitions=1)
+        assert joined.schema["valid_from"].dataType == inputs["a"].schema["ts"].dataType
+        frames[name] = joined, folder / name / "checkpoint"
+    for name, ran in streams.run_all(frames).items():
+        _, moment = CASES[name]
+        expected = streams.expect(given[name], WINDOWS, ran.watermarks)
+        streams.check(ran, expected)
+        assert ran.watermarks[:2] == [None, moment if moment > 0 else None], name
+        assert ran.total("late") == expected.late, name
+        assert (expected.late > 0) == (moment >= 0), name
+        assert ran.total("rejected") == expected.rejected == 16, name
+        assert expected.rows, name
+
+
+def test_zoned_and_plain_times_where_the_session_has_a_fold_or_gap(spark: Any, tmp_path: Path) -> None:
+    check_cases(spark, tmp_path, ["zoned, fold", "without zone, gap"])
+
+
+def test_numbers_at_0_and_times_before_1970(spark: Any, tmp_path: Path) -> None:
+    check_cases(spark, tmp_path, ["number, at 0", "without zone, before 1970"])
+
+
+@pytest.mark.slow
+def test_further_event_times(spark: Any, tmp_path: Path) -> None:
+    check_cases(spark, tmp_path, ["zoned, at 0", "number"])
+
+
+def test_plain_times_become_moments_of_utc(spark: Any, tmp_path: Path) -> None:
+    """What Spark gets for its watermark, in a session whose zone has gaps and folds."""
+    from pyspark.sql.types import ShortType, TimestampNTZType
+
+    from midstream.spark.operator import as_timestamp
+
+    times = [
+        0,
+        -1,
+        1,
+        BEFORE - 1,
+        GAP,
+        GAP + 123_456,
+        FOLD,
+        FOLD - 3600 * SECOND,
+        -(2**53),
+        59_999_999,
+        -62_135_596_800 * SECOND,
+    ]
+    table = pa.table({"n": times, "t": pa.array(times, PLAIN), "s": pa.array(range(len(times)), pa.int16())})
+    streams.write(tmp_path / "times", [table])
+    frame = spark.read.parquet(str(tmp_path / "times"))
+    assert isinstance(frame.schema["t"].dataType, TimestampNTZType)
+    found = frame.select(
+        as_timestamp("t", frame.schema["t"].dataType).alias("t"), as_timestamp("s", ShortType()).alias("s"), "n"
+    ).selectExpr("unix_micros(t) AS t", "unix_micros(s) AS s", "n")
+    for place, row in enumerate(found.collect()):
+        assert (row.t, row.s) == (row.n, place)

@@ -1,0 +1,333 @@
+"""A cell's ledger and store over a plain dict: parcels stay few and small, expire on time, and nothing is lost."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import midstream as ms
+from midstream.spark.ledger import FORMAT, MERGED_AT_ONCE, Ledger, Parcel
+from midstream.spark.parcels import LARGEST_PARCEL, from_stored
+from midstream.spark.spec import JoinSpec
+from midstream.spark.store import CellStore, opened, without_late
+
+SCHEMA = pa.schema({"k": pa.int64(), "v": pa.string(), "ts": pa.int64()})
+TEXT = "SELECT a.v, b.v AS w FROM a [RANGE 10 SECONDS], b [RANGE 60 SECONDS] WHERE a.k = b.k"
+SECOND = 1_000_000
+FEW = 3 * MERGED_AT_ONCE
+
+
+class Map(dict[Any, Any]):
+    """Spark's map state, counting what is written."""
+
+    written = 0
+
+    def getValue(self, key: tuple[int, int]) -> tuple[bytes] | None:
+        return self.get(key)
+
+    def updateValue(self, key: tuple[int, int], value: tuple[bytes]) -> None:
+        assert key not in self, "a parcel is written once"
+        self.written += len(value[0])
+        self[key] = value
+
+    def removeKey(self, key: tuple[int, int]) -> None:
+        del self[key]
+
+
+def spec_of(text: str = TEXT, **options: Any) -> JoinSpec:
+    settings: dict[str, Any] = {"cells": 2, **options}
+    return JoinSpec(text, {"a": SCHEMA, "b": SCHEMA}, {"a": "ts", "b": "ts"}, **settings)
+
+
+def store_of(spec: JoinSpec | None = None) -> tuple[CellStore, Map]:
+    spec = spec or spec_of()
+    parcels = Map()
+    return CellStore(spec, parcels, opened(None, spec, "cell 0 of 2"), "cell 0 of 2"), parcels
+
+
+def rows(times: list[int], text: str = "x") -> pa.Table:
+    return pa.table({"k": times, "v": [text] * len(times), "ts": times}, schema=SCHEMA)
+
+
+def kept_times(store: CellStore, lane: int) -> list[int]:
+    listed = [one for one in store.ledger.parcels if one.lane == lane]
+    return sorted(t for _, one in store.read(listed) for t in from_stored(one, "")["ts"].to_pylist())
+
+
+def check_listed(store: CellStore, parcels: Map) -> None:
+    """The ledger lists exactly what is in the map, with sizes and ends as they are."""
+    assert {one.key for one in store.ledger.parcels} == set(parcels)
+    windows = {0: 10 * SECOND, 1: 60 * SECOND}
+    for one in store.ledger.parcels:
+        content = parcels[one.key][0]
+        table = from_stored(content, "")
+        assert (one.size, one.rows) == (len(content), table.num_rows)
+        assert one.until == max(table["ts"].to_pylist()) + windows[one.lane]
+
+
+def test_a_thousand_small_batches_leave_few_parcels() -> None:
+    """No row in its window is lost, none is kept for long after it, and a row is rewritten a few times at most."""
+    store, parcels = store_of()
+    rng = random.Random(1)
+    sent: dict[int, list[int]] = {0: [], 1: []}
+    most, size = 0, 0
+    for batch in range(1_000):
+        now = batch * SECOND // 5
+        watermark = now - 3 * SECOND
+        for lane in (0, 1):
+            times = [max(watermark, now - rng.randrange(3 * SECOND)) for _ in range(rng.choice([0, 1, 3, 20]))]
+            store.add(lane, rows(times))
+            sent[lane] += times
+            size += 24 * len(times)
+        store.expire(watermark)
+        store.merge(watermark)
+        store.ledger = Ledger.from_bytes(store.ledger.to_bytes(), "cell 0 of 2")
+        for lane in (0, 1):
+            most = max(most, sum(one.lane == lane for one in store.ledger.parcels))
+        if batch % 100 == 99:
+            check_listed(store, parcels)
+            for lane, window in ((0, 10 * SECOND), (1, 60 * SECOND)):
+                kept = kept_times(store, lane)
+                alive = sorted(t for t in sent[lane] if t + window >= watermark)
+                assert [t for t in kept if t + window >= watermark] == alive
+                assert len(kept) <= 3 * len(alive) + 100
+    assert most <= FEW
+    assert len(store.ledger.to_bytes()) < 4_000
+    assert parcels.written < 1_000 * 2 * 2_500
+
+
+def test_parcels_of_every_size_stay_few() -> None:
+    """Batches of a few rows and of many: merging goes through all tiers and ends below the largest parcel."""
+    store, parcels = store_of(spec_of(TEXT.replace("[RANGE 60 SECONDS]", "[UNBOUNDED]")))
+    rng = random.Random(2)
+    total = 0
+    for batch in range(300):
+        count = rng.choice([1, 1, 1, 10, 100, 2_000])
+        table = pa.table(
+            {
+                "k": [rng.getrandbits(60) for _ in range(count)],
+                "v": [f"{rng.getrandbits(200):x}" for _ in range(count)],
+                "ts": list(range(total, total + count)),
+            },
+            schema=SCHEMA,
+        )
+        store.add(1, table)
+        total += count
+        store.merge(batch)
+        assert all(one.size <= LARGEST_PARCEL and one.until is None for one in store.ledger.parcels)
+        small = [one for one in store.ledger.parcels if one.size < 1 << 20]
+        assert len(small) <= FEW
+    assert kept_times(store, 1) == list(range(total))
+    assert (
+        sum(one.size for one in store.ledger.parcels)
+        == store.ledger.stored_bytes
+        == sum(len(content) for (content,) in parcels.values())
+    )
+    assert store.ledger.next_timer() is None
+
+
+def test_parcels_expire_with_their_last_row() -> None:
+    """A row is in its window up to and including its end."""
+    store, parcels = store_of()
+    store.add(0, rows([0, 7 * SECOND]))
+    store.add(0, rows([]))
+    store.add(1, rows([3]))
+    assert [one.until for one in store.ledger.parcels] == [17 * SECOND, 60 * SECOND + 3]
+    store.expire(17 * SECOND)
+    assert len(parcels) == 2
+    store.expire(17 * SECOND + 1)
+    assert [one.lane for one in store.ledger.parcels] == [1] == [lane for _, lane in parcels]
+
+
+@pytest.mark.parametrize(
+    ("time", "timer"),
+    [
+        (0, 10_001),
+        (999, 10_001),
+        (1_000, 10_002),
+        (-1, 10_000),
+        (-10 * SECOND, 1),
+        (-(2**62), 1),
+        (2**63 - 5, 2**63 // 1000 + 1),
+    ],
+)
+def test_the_timer_is_the_first_millisecond_without_the_parcel(time: int, timer: int) -> None:
+    store, _ = store_of()
+    store.add(0, rows([time]))
+    assert store.ledger.next_timer() == timer
+    if timer > 1:
+        assert store.ledger.expired((timer - 1) * 1000) == []
+    if timer < 2**63 // 1000:
+        assert len(store.ledger.expired(timer * 1000)) == 1
+
+
+def test_merged_parcels_lose_rows_that_no_window_has() -> None:
+    store, parcels = store_of()
+    for time in range(MERGED_AT_ONCE):
+        store.add(0, rows([time * SECOND]))
+    store.merge(13 * SECOND)
+    (one,) = store.ledger.parcels
+    assert kept_times(store, 0) == [time * SECOND for time in range(3, MERGED_AT_ONCE)]
+    assert (one.rows, one.until) == (MERGED_AT_ONCE - 3, (MERGED_AT_ONCE + 9) * SECOND)
+    check_listed(store, parcels)
+
+
+def test_merging_what_no_window_has_leaves_nothing() -> None:
+    store, parcels = store_of()
+    for time in range(MERGED_AT_ONCE):
+        store.add(0, rows([time]))
+    store.merge(100 * SECOND)
+    assert store.ledger.parcels == [] and not parcels
+
+
+def test_only_rows_before_the_watermark_are_late() -> None:
+    table = rows([5, 3, 4, 4])
+    kept, late = without_late(table["ts"].to_numpy(), table, 4)
+    assert kept["ts"].to_pylist() == [5, 4, 4] and late is not None and late.tolist() == [1]
+    assert without_late(table["ts"].to_numpy(), table, 3) == (table, None)
+    assert without_late(table["ts"].to_numpy()[:0], table.slice(0, 0), 9)[1] is None
+
+
+def test_a_spec_comes_back_with_its_lanes() -> None:
+    """Aliases of one stream share a lane, unless a hot key is spread for one of them."""
+    text = "SELECT x.v, y.v AS w FROM a [RANGE 1 SECOND] x, a [RANGE 1 SECOND] y WHERE x.k = y.k"
+    for hot_keys in ({}, {"x.k": [3, 4]}):
+        spec = spec_of(
+            text, hot_keys=hot_keys, rates={"x": 2.0}, plan="(y x)", schedule=((5, "(x y)"),), delays={"a": 7}
+        )
+        again = JoinSpec.from_json(spec.to_json())
+        assert again == spec and again.identity == spec.identity
+        assert again.routing.fingerprint() == spec.routing.fingerprint()
+        assert len(again.routing.lanes) == (2 if hot_keys else 1)
+
+
+# What a checkpoint keeps ---------------------------------------------------------------------------------------------
+
+
+def test_a_ledger_comes_back() -> None:
+    store, _ = store_of(spec_of(plan="(b a)"))
+    store.add(0, rows([1, 2]))
+    ledger = store.ledger
+    ledger.plan, ledger.stamp, ledger.watermark, ledger.timer = "(b a)", "abc", 17, 10_001
+    ledger.reached = {"a": -5}
+    assert Ledger.from_bytes(ledger.to_bytes(), "here") == ledger
+    assert ledger.parcels == [Parcel(0, 0, 2, ledger.parcels[0].size, 10 * SECOND + 2)]
+
+
+def test_a_damaged_ledger_is_noticed() -> None:
+    content = store_of()[0].ledger.to_bytes()
+    for place in range(0, len(content), 3):
+        broken = bytearray(content)
+        broken[place] ^= 0x40
+        with pytest.raises(ms.SparkError, match=r"cell 3 of 4: .*(damaged state|format|not Midstream's).*checkpoint"):
+            Ledger.from_bytes(bytes(broken), "cell 3 of 4")
+    for length in (0, 5, 19, 20, len(content) - 1):
+        with pytest.raises(ms.SparkError, match="cell 3 of 4: "):
+            Ledger.from_bytes(content[:length], "cell 3 of 4")
+
+
+def test_a_ledger_of_another_format() -> None:
+    content = store_of()[0].ledger.to_bytes()
+    other = content[:14] + (FORMAT + 1).to_bytes(2, "little") + content[16:]
+    told = f"cell 0: the checkpoint has format {FORMAT + 1}, but this Midstream reads format {FORMAT}; go on with"
+    with pytest.raises(ms.SparkError, match=told):
+        Ledger.from_bytes(other, "cell 0")
+
+
+def test_a_parcel_that_is_gone_or_damaged_is_told() -> None:
+    store, parcels = store_of()
+    store.add(0, rows([1]))
+    (key,) = parcels
+    (content,) = parcels[key]
+    parcels[key] = (content[:-3] + b"???",)
+    for time in range(MERGED_AT_ONCE):
+        store.add(0, rows([time]))
+    with pytest.raises(ms.SparkError, match=r"cell 0 of 2: damaged parcel; restore the checkpoint from a copy"):
+        store.merge(0)
+    del parcels[key]
+    with pytest.raises(ms.SparkError, match=r"cell 0 of 2: parcel 0 is listed but not in the state store; restore"):
+        list(store.read(store.ledger.parcels))
+
+
+def reopened(text: str = TEXT, before: JoinSpec | None = None, **options: Any) -> Ledger:
+    """The ledger of one query opened by another."""
+    data = opened(None, before or spec_of(), "").to_bytes()
+    return opened(data, spec_of(text, **options), "cell 0 of 2")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT.replace("10 SECONDS", "3 SECONDS"),
+        TEXT.replace("SELECT a.v, b.v AS w", "SELECT upper(b.v) AS other"),
+        TEXT.replace("SELECT a.v", "SELECT a.v AS name"),
+    ],
+)
+def test_a_smaller_window_or_other_outputs_are_taken(text: str) -> None:
+    spec = spec_of(text)
+    assert reopened(text, plan="(b a)", strategy="moving-state").windows == spec.windows
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            TEXT.replace("10 SECONDS", "11 SECONDS"),
+            r"the window of 'a' was RANGE 10000000 and would become RANGE 11000000; .* with allow_incomplete=True",
+        ),
+        (TEXT.replace("[RANGE 60 SECONDS]", "[UNBOUNDED]"), r"the window of 'b' was .* would become UNBOUNDED"),
+        (
+            TEXT.replace("a.k = b.k", "a.k = b.k AND a.v < b.v"),
+            "the checkpoint is of another query; thetas: .*a.v < b.v",
+        ),
+        (TEXT.replace("a.k = b.k", "a.k = b.k AND a.v = 'x'"), "the checkpoint is of another query; filters: "),
+        (TEXT.replace("a.k = b.k", "a.v = b.v"), r"other cells .* a.k = b.k \(int64\).* a.v = b.v \(string\)"),
+        (
+            TEXT.replace("b [", "a [").replace("SECONDS] WHERE", "SECONDS] b WHERE"),
+            "lanes: .*of b, as b.*of a, as a; b",
+        ),
+        (TEXT.replace("SELECT a.v", "SELECT a.k"), None),
+        (TEXT.replace("SELECT a.v,", "SELECT a.v, a.ts,"), None),
+    ],
+)
+def test_what_the_checkpoint_cannot_serve_is_refused(text: str, told: str | None) -> None:
+    if told is None:
+        assert reopened(text).columns == spec_of(text).columns  # keys and event times are always kept
+        return
+    with pytest.raises(ms.SparkError, match=f"cell 0 of 2: .*{told}"):
+        reopened(text)
+
+
+def test_a_column_that_was_not_kept_is_refused() -> None:
+    before = spec_of(TEXT.replace("SELECT a.v, b.v AS w", "SELECT b.v AS w"))
+    with pytest.raises(ms.SparkError, match=r"cell 0 of 2: the checkpoint did not keep column 'v' of 'a'; use only"):
+        reopened(before=before)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "until"),
+    [
+        ("RANGE 10 SECONDS", "RANGE 3 SECONDS", 7 * SECOND),
+        ("RANGE 10 SECONDS", "RANGE 1 HOUR", 3604 * SECOND),
+        ("RANGE 10 SECONDS", "UNBOUNDED", None),
+        ("UNBOUNDED", "RANGE 3 SECONDS", 12 * SECOND),  # by the newest row of the stream, which is of another parcel
+    ],
+)
+def test_stored_parcels_leave_by_the_windows_of_now(before: str, now: str, until: int | None) -> None:
+    store, parcels = store_of(spec_of(TEXT.replace("RANGE 10 SECONDS", before)))
+    store.add(0, rows([SECOND, 4 * SECOND]))
+    store.add(1, rows([0]))
+    store.ledger.reached = {"a": 9 * SECOND, "b": 0}
+    spec = spec_of(TEXT.replace("RANGE 10 SECONDS", now), allow_incomplete=True)
+    again = opened(store.ledger.to_bytes(), spec, "cell 0 of 2")
+    assert [one.until for one in again.parcels] == [until, 60 * SECOND]
+    assert opened(again.to_bytes(), spec, "cell 0 of 2").parcels == again.parcels
+    assert {one.key for one in again.parcels} == set(parcels)
+
+
+def test_a_larger_window_is_taken_where_that_is_allowed() -> None:
+    larger = TEXT.replace("10 SECONDS", "1 HOUR")
+    assert reopened(larger, allow_incomplete=True).windows[0][1] == 3600 * SECOND

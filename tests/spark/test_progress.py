@@ -1,0 +1,159 @@
+"""What a query tells about itself: counters, plans, migrations, a stream that stalls, cells that are idle."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import midstream as ms
+import midstream.spark
+from midstream.spark.report import LARGEST_REPORT, report_of
+from midstream.spark.router import Router
+from midstream.spark.spec import JoinSpec
+from midstream.spark.totals import Progress, cell_reports
+
+from . import streams
+from .streams import SECOND, Input
+
+WINDOWS: dict[str, int | None] = {"a": 3 * SECOND, "b": 3 * SECOND, "c": 3 * SECOND}
+
+
+def told(streams: int = 3, letters: str = "s", length: int = 5, plan: int = 50) -> dict[str, Any]:
+    """What a cell tells, with names of that length."""
+    names = [f"{place}{letters * length}" for place in range(streams)]
+    counts = dict.fromkeys(names, 2**50)
+    return {
+        "in": counts,
+        "out": 2**50,
+        "late": counts,
+        "dropped": 2**50,
+        "rejected": 2**50,
+        "bytes": 2**50,
+        "stored": 2**50,
+        "parcels": 2**20,
+        "watermark": 2**50,
+        "reached": dict.fromkeys(names, 2**62),
+        "plan": letters * plan,
+        "place": "loaded",
+        "loads": 3,
+        "resident": 2**50,
+        "seconds": 123.456789,
+        "store": 1e5,
+        "total": 1e6,
+        "migration": {
+            "strategy": "genmig-reference-point",
+            "phase": "x" * 20,
+            "percent": 99.9,
+            "holes": 2**50,
+            "to": "",
+        },
+        "heavy": [f"{letters * length}.{letters * length}", letters * 60, 0.123456789],
+    }
+
+
+@pytest.mark.parametrize("count", [1, 3, 7, 40, 200])
+@pytest.mark.parametrize("letters", ["s", "é", '"', "\U0001f600"])
+@pytest.mark.parametrize("length", [1, 30, 250])
+def test_a_report_stays_below_a_kilobyte(count: int, letters: str, length: int) -> None:
+    for plan in (10, 240, 5_000):
+        report = report_of(999_999, told(count, letters, length, plan))
+        assert len(json.dumps(report)) <= LARGEST_REPORT <= 1024
+        total = Progress.of({999_999: report})
+        assert sum(total.rows_in.values()) == count * 2**50 == sum(total.late.values())
+        assert total.rows_out == total.dropped == total.rejected == total.state_bytes == total.holes == 2**50
+
+
+def test_small_reports_are_whole() -> None:
+    report = report_of(1, told(2))
+    assert set(report["in"]) == set(report["reached"]) == {"0sssss", "1sssss"} and len(report["plan"]) == 50
+
+
+def test_no_reports() -> None:
+    none = Progress.of({})
+    assert (none.rows_in, none.rows_out, none.held_back_by, none.in_place) == ({}, 0, None, 0.0)
+
+
+def test_reports_of_classic_and_connect_sessions() -> None:
+    from pyspark.sql import Row
+
+    text = json.dumps(report_of(1, told()))
+    shapes = [
+        {"observedMetrics": {"midstream_ab": {"cell_0": None, "cell_1": text}, "other": {"x": "{"}}},
+        {"observedMetrics": {"midstream_ab": Row(cell_0=None, cell_1=text)}},
+        {"observedMetrics": {"midstream_ab": Row(values=[None, text], schema=None)}},
+    ]
+    for shape in shapes:
+        assert cell_reports(shape) == {1: json.loads(text)}
+    for nothing in ({"observedMetrics": None}, {}, {"observedMetrics": {"midstream_ab": None}}):
+        assert cell_reports(nothing) == {}
+
+
+def test_the_stream_that_holds_the_watermark_back() -> None:
+    def report(**reached: int | None) -> dict[str, Any]:
+        return report_of(0, told() | {"reached": reached})
+
+    assert Progress.of({0: report(a=5, b=3), 1: report(a=1, b=4)}).held_back_by == "b"
+    assert Progress.of({0: report(a=5, b=3), 1: report(a=5, b=5)}).held_back_by is None
+    assert Progress.of({0: report(a=5, b=3, c=None)}).held_back_by == "c"
+    assert Progress.of({0: report(a=5, c=None), 1: report(a=5, c=4)}).held_back_by == "c"
+
+
+def test_a_stalled_stream_is_named_and_joins_go_on(spark: Any, tmp_path: Path) -> None:
+    """Stream c has rows in the first batch only: the watermark stays, and so does everything that came after it."""
+    rows = [[(k, number * 10 + k, number * 10 * SECOND) for k in range(6)] for number in range(4)]
+    given = Input({"a": rows, "b": rows, "c": [rows[0], [], [], []]})
+    windows = {**WINDOWS, "c": 25 * SECOND, "b": 25 * SECOND, "a": 25 * SECOND}
+    frame = ms.spark.sql(
+        streams.join_text(windows),
+        given.frames(spark, tmp_path),
+        "ts",
+        {"a": "0 seconds", "b": "9 seconds", "c": "0 seconds"},
+        partitions=2,
+    )
+    ran = streams.run(frame, tmp_path / "checkpoint")
+    expected = streams.expect(given, windows, ran.watermarks)
+    streams.check(ran, expected)
+    assert len(expected.by_batch[2]) > 0, "joins go on"
+    last = Progress.of(ran.reports()[3])
+    assert last.held_back_by == "c"
+    assert last.stored_bytes > Progress.of(ran.reports()[1]).stored_bytes > 0
+    assert last.rows_in == {"a": 6, "b": 6} and last.rows_out == len(expected.by_batch[3])
+    assert Progress.of(ran.reports()[0]).rows_in == {"a": 6, "b": 6, "c": 6}
+    for reports in ran.reports():
+        assert all(len(json.dumps(one)) <= LARGEST_REPORT for one in reports.values())
+
+
+def test_a_stream_without_any_row_is_named(spark: Any, tmp_path: Path) -> None:
+    rows = [[(k, k, number * SECOND) for k in range(6)] for number in range(2)]
+    given = Input({"a": rows, "b": rows, "c": [[], []]})
+    frame = ms.spark.sql(streams.join_text(WINDOWS), given.frames(spark, tmp_path), "ts", partitions=1)
+    ran = streams.run(frame, tmp_path / "checkpoint")
+    assert not ran.rows and set(ran.watermarks) == {None}
+    assert Progress.of(ran.reports()[1]).held_back_by == "c"
+
+
+def test_idle_cells_purge_when_their_timer_fires(spark: Any, tmp_path: Path) -> None:
+    """After the first batch all rows have a key of cell 0; the other cell has only its timer."""
+    spec = JoinSpec(streams.join_text(WINDOWS), dict.fromkeys(WINDOWS, Input({}).table([]).schema), "ts", 2)
+    router = Router(spec.routing, "a")
+    key = next(k for k in range(20) if router.split(Input({}).table([(k, 0, 0)])).parts[0].cell == 0)
+    first = [(k, k, k * 1000) for k in range(20)]
+    later = [[(key, 100 * number + v, number * 20 * SECOND + v) for v in range(5)] for number in range(1, 4)]
+    given = Input({name: [first, *later] for name in WINDOWS})
+    frame = ms.spark.sql(streams.join_text(WINDOWS), given.frames(spark, tmp_path), "ts", "1 second", partitions=2)
+    query = streams.start(frame, tmp_path / "checkpoint", ran := streams.Ran())
+    query.awaitTermination()
+    ran.progress = list(query.recentProgress)
+    streams.check(ran, streams.expect(given, WINDOWS, ran.watermarks))
+    reports = ran.reports()
+    assert reports[0][1]["parcels"] == 3
+    (purged,) = [one[1] for one in reports[1:] if 1 in one]
+    assert purged["parcels"] == purged["stored"] == 0 and purged["in"] == {}
+    busy = reports[3][0]
+    assert busy["parcels"] <= 6 and busy["wm"] * 1000 == ran.watermarks[3]
+    total = ms.spark.progress(query)
+    assert set(total.plans.values()) == {"((a b) c)"} and total.seconds["total"] > 0
+    assert total.rows_in.keys() <= {"a", "b", "c"}

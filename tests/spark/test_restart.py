@@ -1,0 +1,216 @@
+"""Restarts from one checkpoint, with the same code and with changed code: what goes on, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import midstream as ms
+import midstream.spark
+
+from . import streams
+from .streams import SECOND, Input
+
+WINDOWS: dict[str, int | None] = {"a": 20 * SECOND, "b": 20 * SECOND, "c": 20 * SECOND}
+TEXT = streams.join_text(WINDOWS)
+STARTED, MOVED, OTHER = "((a b) c)", "((b c) a)", "((a c) b)"
+BEFORE, AFTER = 2, 2
+
+
+def batches(shift: int) -> list[list[tuple[Any, Any, int | None]]]:
+    """Eight seconds a batch, keys from 0 to 4."""
+    return [
+        [((v * 7 + shift) % 5, v, (8 * number + v % 8) * SECOND + shift) for v in range(number * 24, number * 24 + 24)]
+        for number in range(BEFORE + AFTER)
+    ]
+
+
+GIVEN = Input({name: batches(place) for place, name in enumerate(WINDOWS)})
+
+
+class Stopped:
+    """A query that has run for two batches, and the folder of its input, which has more by now."""
+
+    def __init__(self, spark: Any, folder: Path):
+        self.spark, self.folder = spark, folder
+        Input({name: rows[:BEFORE] for name, rows in GIVEN.batches.items()}).write(folder)
+        self.ran = streams.run(self.query(schedule=[(6 * SECOND, MOVED)]), folder / "checkpoint")
+        Input({name: rows[BEFORE:] for name, rows in GIVEN.batches.items()}).write(folder, BEFORE)
+
+    def query(self, text: str = TEXT, **options: Any) -> Any:
+        frames = {name: streams.stream(self.spark, self.folder / name) for name in WINDOWS}
+        settings: dict[str, Any] = {"delay": "1 second", "partitions": 2, "plan": STARTED, **options}
+        return ms.spark.sql(text, frames, "ts", **settings)
+
+    def copy(self, folder: Path) -> Path:
+        """The checkpoint as it was when the query stopped."""
+        return Path(shutil.copytree(self.folder / "checkpoint", folder / "checkpoint"))
+
+
+@pytest.fixture(scope="module")
+def stopped(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    return Stopped(spark, tmp_path_factory.mktemp("stopped"))
+
+
+def expected(ran: streams.Ran, windows: dict[str, int | None] = WINDOWS) -> list[streams.Rows]:
+    """What the batches after the restart have to give."""
+    marks = [None] * BEFORE + ran.watermarks
+    return streams.expect(GIVEN, windows, marks).by_batch[BEFORE:]
+
+
+def check(ran: streams.Ran, windows: dict[str, int | None] = WINDOWS) -> None:
+    rows = expected(ran, windows)
+    assert ran.rows_by_batch()[:AFTER] == rows and all(rows)
+    assert not any(ran.rows_by_batch()[AFTER:])
+
+
+def plans(ran: streams.Ran) -> set[str]:
+    return {report["plan"] for reports in ran.reports() for report in reports.values()}
+
+
+# What goes on --------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_run_followed_its_schedule(stopped: Stopped) -> None:
+    everything = streams.expect(GIVEN, WINDOWS, stopped.ran.watermarks)
+    assert stopped.ran.rows_by_batch()[:BEFORE] == everything.by_batch[:BEFORE]
+    assert {report["plan"] for report in stopped.ran.reports()[0].values()} == {STARTED}
+    assert {report["plan"] for report in stopped.ran.reports()[BEFORE - 1].values()} == {MOVED}
+
+
+def test_the_stored_plan_goes_on(stopped: Stopped, tmp_path: Path) -> None:
+    """Only windows are read back: every join state is a hole at first, and the migration tells how they fill."""
+    ran = streams.run(stopped.query(), stopped.copy(tmp_path))
+    check(ran)
+    assert plans(ran) == {MOVED}
+    first = ran.reports()[0]
+    assert {report["place"] for report in first.values()} == {"loaded"}
+    assert {report["loads"] for report in first.values()} == {1}
+    assert all(report["mig"][0] == "jisc" and 0 <= report["mig"][2] <= 100 for report in first.values())
+    assert {report["place"] for report in ran.reports()[1].values()} == {"host"}
+
+
+def test_another_plan_strategy_and_smaller_windows(stopped: Stopped, tmp_path: Path) -> None:
+    smaller = {**WINDOWS, "a": 9 * SECOND, "c": 2 * SECOND}
+    query = stopped.query(streams.join_text(smaller), plan=OTHER, strategy="moving-state")
+    ran = streams.run(query, stopped.copy(tmp_path))
+    check(ran, smaller)
+    assert plans(ran) == {OTHER}
+
+
+def test_no_plan_in_the_code_keeps_the_stored_one(stopped: Stopped, tmp_path: Path) -> None:
+    ran = streams.run(stopped.query(plan=None), stopped.copy(tmp_path))
+    check(ran)
+    assert plans(ran) == {MOVED}
+
+
+def test_a_larger_window_that_counts_from_now(stopped: Stopped, tmp_path: Path) -> None:
+    larger = {**WINDOWS, "b": 3600 * SECOND}
+    query = stopped.query(streams.join_text(larger), allow_incomplete=True)
+    ran = streams.run(query, stopped.copy(tmp_path))
+    most = expected(ran, larger)
+    found = ran.rows_by_batch()[:AFTER]
+    # No result that all windows would have is missing; what was purged before the restart is.
+    strict = {(row[:3], row[3]) for rows in expected(ran) for row in rows}
+    assert all(not rows - all_of for rows, all_of in zip(found, most, strict=True))
+    assert strict <= {(row[:3], row[3]) for rows in found for row in rows}
+
+
+# What is refused -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "told"),
+    [
+        (TEXT, {"partitions": 1}, ["cells: the checkpoint has 2, the query has 1", "partitions, rates, hot_keys"]),
+        (TEXT, {"partitions": 4}, ["checkpoint has 2", "4", "partitions"]),
+        (
+            streams.join_text({**WINDOWS, "b": 21 * SECOND}),
+            {},
+            ["the window of 'b' was RANGE 20000000 and would become RANGE 21000000", "allow_incomplete=True"],
+        ),
+        (
+            TEXT + " AND a.v < c.v",
+            {},
+            ["the checkpoint is of another query; bands", "'a.v', 'c.v'", "restart with the former query"],
+        ),
+    ],
+)
+def test_what_the_checkpoint_cannot_serve(
+    stopped: Stopped, tmp_path: Path, text: str, options: dict[str, Any], told: list[str]
+) -> None:
+    found = streams.failure(stopped.query(text, **options), stopped.copy(tmp_path))
+    assert all(part in found for part in told), found
+
+
+def test_another_order_of_the_keys(stopped: Stopped, tmp_path: Path) -> None:
+    """The same predicates in another order are the same routing."""
+    text = TEXT.replace("a.k = b.k AND b.k = c.k", "c.k = b.k AND b.k = a.k")
+    ran = streams.run(stopped.query(text), stopped.copy(tmp_path))
+    check(ran)
+
+
+CHAIN = (
+    "SELECT a.v AS x, b.v AS y, c.v AS z FROM a [RANGE 9 SECONDS], b [RANGE 9 SECONDS], c [RANGE 9 SECONDS] "
+    "WHERE a.k = b.k AND b.v = c.v"
+)
+
+
+def test_other_rates_and_another_order_in_from(stopped: Stopped, tmp_path: Path) -> None:
+    """A chain on two keys lays its cells out by the rates."""
+    streams.run(stopped.query(CHAIN), tmp_path / "checkpoint")
+    Input({name: rows[:1] for name, rows in GIVEN.batches.items()}).write(stopped.folder, BEFORE + AFTER)
+    try:
+        for options, other in [({"rates": {"c": 50}}, "share"), ({"text": reordered(CHAIN)}, "a.k")]:
+            found = streams.failure(
+                stopped.query(**{"text": CHAIN, "plan": STARTED, **options}), tmp_path / "checkpoint"
+            )
+            assert "rows would go to other cells" in found or "is of another query" in found, found
+            assert "the checkpoint has" in found and "the query has" in found and other in found, found
+    finally:
+        for name in WINDOWS:
+            (stopped.folder / name / f"{BEFORE + AFTER:05d}.parquet").unlink()
+
+
+def reordered(text: str) -> str:
+    return text.replace("a [RANGE 9 SECONDS], b [RANGE 9 SECONDS]", "b [RANGE 9 SECONDS], a [RANGE 9 SECONDS]")
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("format", "cell 0 of 1: the checkpoint has format 99, but this Midstream reads format 1; go on with the"),
+        ("parcel", "these bytes are not a parcel of Midstream; restore the checkpoint from a copy"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_read(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, told: str
+) -> None:
+    """A processor that writes what another version would have written, or nonsense."""
+    from midstream.spark import operator
+
+    class Writing(operator.JoinProcessor):  # type: ignore[misc]
+        def _take(self, key: Any, delivery: Any, timers: Any, fired: int | None = None) -> Any:
+            yield from super()._take(key, delivery, timers, fired)
+            if what == "format":
+                content = bytes(self._ledger.get()[0])
+                self._ledger.update((content[:14] + b"\x63\x00" + content[16:],))
+            else:
+                for stored in list(self._parcels.keys()):
+                    self._parcels.updateValue(stored, (b"nonsense",))
+
+    def query() -> Any:
+        frames = {name: streams.stream(spark, tmp_path / name) for name in WINDOWS}
+        return ms.spark.sql(TEXT, frames, "ts", streams.LONG, partitions=1)
+
+    one = Input({name: rows[:1] for name, rows in GIVEN.batches.items()})
+    one.write(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(operator, "JoinProcessor", Writing)
+        frame = query()
+    streams.run(frame, tmp_path / "checkpoint")
+    one.write(tmp_path, 1)
+    assert told in streams.failure(query(), tmp_path / "checkpoint")

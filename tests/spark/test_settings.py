@@ -1,0 +1,120 @@
+"""What the operator needs from a session: set where it is missing, said once, never overridden."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import midstream as ms
+import midstream.spark
+from midstream.spark.settings import CHANGELOG, PROVIDER, ROCKSDB, SHUFFLE_PARTITIONS, cores, prepare
+
+from . import streams
+from .streams import SECOND, Input
+
+TEXT = streams.join_text({"a": SECOND, "b": SECOND})
+
+
+@pytest.fixture
+def session(spark: Any) -> Any:
+    """A session in which nothing was set yet."""
+    return spark.newSession()
+
+
+def said(caplog: pytest.LogCaptureFixture, what: str, level: int = logging.INFO) -> list[str]:
+    """The lines of a level that speak of something."""
+    told = [one.getMessage() for one in caplog.records if one.name == "midstream" and one.levelno == level]
+    return [line for line in told if what in line]
+
+
+def test_what_is_missing_is_set_and_said_in_one_line(
+    session: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    frames = Input({"a": [[(1, 1, 1)]], "b": [[(1, 1, 1)]]}).frames(session, tmp_path)
+    with caplog.at_level(logging.INFO, "midstream"):
+        ms.spark.sql(TEXT, frames, "ts", partitions=3)
+        ms.spark.sql(TEXT, frames, "ts", partitions=3)
+    assert session.conf.get(PROVIDER) == ROCKSDB
+    assert session.conf.get(CHANGELOG) == "true"
+    assert session.conf.get(SHUFFLE_PARTITIONS) == "3"
+    (line,) = said(caplog, "spark.sql")
+    assert line.startswith("midstream: set for this session: ") and "\n" not in line
+    assert all(f"{name}=" in line for name in (PROVIDER, CHANGELOG, SHUFFLE_PARTITIONS))
+
+
+def test_as_many_partitions_as_cores(session: Any) -> None:
+    assert cores(session) == 2 == prepare(session, None)
+    assert session.conf.get(SHUFFLE_PARTITIONS) == "2"
+
+
+def test_what_we_set_may_be_set_again(session: Any) -> None:
+    for partitions in (2, 5, 1):
+        assert prepare(session, partitions) == partitions
+        assert session.conf.get(SHUFFLE_PARTITIONS) == str(partitions)
+
+
+def test_what_the_user_has_set_stays(session: Any, caplog: pytest.LogCaptureFixture) -> None:
+    session.conf.set(SHUFFLE_PARTITIONS, "7")
+    session.conf.set(CHANGELOG, "false")
+    with caplog.at_level(logging.INFO, "midstream"):
+        assert prepare(session, 2) == 2
+    assert (session.conf.get(SHUFFLE_PARTITIONS), session.conf.get(CHANGELOG)) == ("7", "false")
+    (warning,) = said(caplog, SHUFFLE_PARTITIONS, logging.WARNING)
+    assert f"{SHUFFLE_PARTITIONS} is 7; 2 cells use 2 of these partitions" in warning
+
+
+def test_what_the_user_sets_after_us_stays(session: Any) -> None:
+    prepare(session, 2)
+    session.conf.set(SHUFFLE_PARTITIONS, "9")
+    prepare(session, 4)
+    assert session.conf.get(SHUFFLE_PARTITIONS) == "9"
+
+
+def test_another_state_store_is_an_error_at_once(session: Any) -> None:
+    memory = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+    session.conf.set(PROVIDER, memory)
+    with pytest.raises(
+        ms.SparkError, match=f"{PROVIDER} is {memory}, but .* need {ROCKSDB}; unset it or set it to that"
+    ):
+        prepare(session, 2)
+    assert SHUFFLE_PARTITIONS not in {row.key for row in session.sql("SET").collect()}
+
+
+@pytest.mark.parametrize("partitions", [0, -1, "3"])
+def test_nothing_is_set_for_a_query_that_cannot_work(session: Any, tmp_path: Path, partitions: Any) -> None:
+    frames = Input({"a": [[(1, 1, 1)]], "b": [[(1, 1, 1)]]}).frames(session, tmp_path)
+    with pytest.raises(ms.MidstreamError):
+        ms.spark.sql(TEXT, frames, "ts", partitions=partitions)
+    with pytest.raises(ms.MidstreamError):
+        ms.spark.sql(TEXT.replace("a.k", "a.nothing"), frames, "ts", partitions=3)
+    assert {PROVIDER, SHUFFLE_PARTITIONS}.isdisjoint(row.key for row in session.sql("SET").collect())
+
+
+def test_workers_run_this_interpreter(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = session.sparkContext
+    monkeypatch.setattr(context, "pythonExec", "python3")
+    monkeypatch.setenv("PYSPARK_PYTHON", "python3")
+    prepare(session, 2)
+    assert context.pythonExec == "python3", "the user has chosen"
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    prepare(session, 2)
+    assert context.pythonExec == sys.executable
+
+
+def test_more_shuffle_partitions_than_cells_give_the_same(session: Any, tmp_path: Path) -> None:
+    """And fewer: cells then share a partition."""
+    windows: dict[str, int | None] = {"a": SECOND, "b": 2 * SECOND}
+    rows = [
+        [(k, 10 * k + at, (3 * number + at) * SECOND // 2) for k in range(9) for at in range(4)] for number in (0, 1)
+    ]
+    given = Input({"a": rows, "b": rows[::-1]})
+    frames = given.frames(session, tmp_path)
+    session.conf.set(SHUFFLE_PARTITIONS, "2")
+    frame = ms.spark.sql(streams.join_text(windows), frames, "ts", streams.LONG, partitions=3)
+    ran = streams.run(frame, tmp_path / "checkpoint")
+    streams.check(ran, streams.expect(given, windows))
+    assert set(ran.reports()[0]) == {0, 1, 2}
