@@ -7,12 +7,12 @@ PYTEST := $(BIN)/python -m pytest
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all fuzz bench lint format hooks clean
+.PHONY: help install java demo demo-kafka test test-all fuzz bench bench-spark soak lint format hooks clean
 
 help: ## show this list
 	@echo "Midstream: continuous multi-way windowed joins"
 	@echo
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  %-16s %s\n' "$$name" "$$text"; done
 
 install: $(STAMP) ## make .venv with everything in it
 
@@ -27,26 +27,47 @@ $(STAMP): pyproject.toml
 	    "$$python" -m venv --clear $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); \
 	        echo "$$python cannot make virtual environments: install its venv module, for example as the package python3-venv, and try again." >&2; exit 1; }; \
 	fi
-	@echo "==> installing Midstream and its tools into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@echo "==> installing Midstream and its tools into $(VENV); the first time Spark, some 400 MB, comes with them"
+	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP) ## install, then join four live streams and check the result
+# Spark runs on Java. It is looked for where Spark looks, before the long work; what to do is said in one line.
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9][0-9]*\).*/\2/p' | head -n 1); \
+	if test "$${version:-0}" -lt 17; then \
+	    if command -v apt-get >/dev/null 2>&1; then how="sudo apt-get install openjdk-17-jre-headless"; \
+	    elif command -v dnf >/dev/null 2>&1; then how="sudo dnf install java-17-openjdk-headless"; \
+	    elif command -v brew >/dev/null 2>&1; then how="brew install openjdk@17, then export JAVA_HOME=\$$(brew --prefix openjdk@17)"; \
+	    else how="from https://adoptium.net, then set JAVA_HOME"; fi; \
+	    echo "Spark needs Java 17 or newer, but '$$java' is $${version:-missing}. Install it: $$how" >&2; exit 1; \
+	fi
+
+demo: java $(STAMP) ## install, then join four streams on Spark, change the plan, compare with Spark SQL
 	@$(BIN)/midstream demo
 
-test: lint ## install, then style, types, import order and all quick tests
-	@echo "==> tests"
-	@$(PYTEST) -n $(JOBS) -m 'not slow'
+demo-kafka: java $(STAMP) ## the same between Kafka topics, with a broker that Maven fetches and the demo starts
+	@$(BIN)/midstream demo --kafka
 
-test-all: lint ## the same with the slow tests
+test: java lint ## install, then style, types, import order and all quick tests
+	@echo "==> tests"
+	@$(PYTEST) -n $(JOBS) --dist loadgroup -m 'not slow'
+
+test-all: java lint ## the same with the slow tests
 	@echo "==> all tests"
-	@$(PYTEST) -n $(JOBS)
+	@$(PYTEST) -n $(JOBS) --dist loadgroup
 
 fuzz: $(STAMP) ## random queries, plans and batches against the oracle
 	@$(BIN)/python -m tests.oracle.fuzz
 
 bench: $(STAMP) ## how fast the engine is on this machine
 	@$(BIN)/midstream bench engine
+
+bench-spark: java $(STAMP) ## how fast joins on Spark are on this machine
+	@$(BIN)/midstream bench spark
+
+soak: java $(STAMP) ## a join on Spark under migrations and kills; MINUTES=20
+	@$(BIN)/midstream soak --minutes $(or $(MINUTES),20)
 
 lint: $(STAMP) ## style, types and import order
 	@echo "==> style"

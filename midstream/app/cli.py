@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from midstream.app.control import control_app
 from midstream.app.lab import lab_app
 from midstream.errors import MidstreamError, QueryError
 
@@ -25,6 +26,7 @@ app = typer.Typer(
 bench_app = typer.Typer(name="bench", help="Measure the engine on this machine.", no_args_is_help=True)
 app.add_typer(bench_app)
 app.add_typer(lab_app)
+app.add_typer(control_app)
 
 console = Console()
 errors = Console(stderr=True)
@@ -49,16 +51,45 @@ def options(
 
 @app.command()
 def demo(
-    orders: Annotated[int, typer.Option(min=1, help="How many orders to generate; other streams follow.")] = 2_000_000,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            min=1_000,
+            help="Rows of each stream in a batch (80,000); with --embedded (2,000,000) or --kafka (60,000), orders.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the generated rows.")] = 42,
+    out: Annotated[Path, typer.Option(help="The folder for the picture and Spark's log.")] = Path("out"),
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="Without Spark: join four streams of a web shop in this process.")
+    ] = False,
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="On Spark between topics of a Kafka broker that is started for it.")
+    ] = False,
 ) -> None:
-    """Join four live streams of a web shop and check every result with DuckDB.
+    """Join four streams on Spark, change the plan half-way, and compare with a batch join by Spark SQL.
 
-    Shows the plan, the rows in each state and the rates while it runs. Exits with 1 if one result is wrong.
+    Shows rows a second, the plan of each cell and how far a change of plan is, batch by batch. With --embedded it joins
+    the streams of a web shop in one process and checks every result with DuckDB. With --kafka it joins three topics
+    into Parquet files and copies these to a topic. Exits with 1 if one result is wrong.
     """
-    from midstream.app import demo as demo_run
+    if embedded and kafka:
+        raise typer.BadParameter("--embedded is without Spark, --kafka is on Spark; give one of them")
+    if embedded:
+        from midstream.app import demo as embedded_demo
 
-    if not demo_run.run(orders=orders, seed=seed, console=console):
+        is_right = embedded_demo.run(orders=rows or 2_000_000, seed=seed, console=console)
+    elif kafka:
+        from midstream.app import kafka_demo
+
+        is_right = kafka_demo.run(kafka_demo.Shop(rows=rows or 60_000, seed=seed), console, out)
+    else:
+        from midstream.app import demo_spark
+        from midstream.app.demo_streams import Story
+
+        is_right = demo_spark.run(Story(rows=rows or 80_000, seed=seed), console, out)
+    if not is_right:
         raise typer.Exit(1)
 
 
@@ -169,6 +200,48 @@ def bench_migration(
     from midstream.lab.bench import migration
 
     if not migration.run(window, wide, console):
+        raise typer.Exit(1)
+
+
+@bench_app.command("spark")
+def bench_spark(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tenth of the rows: minutes instead of half an hour.")
+    ] = False,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where files and checkpoints are put meanwhile.", exists=True, file_okay=False)
+    ] = None,
+) -> None:
+    """How fast a join on Spark is beside Spark's own chain of stream-stream joins, in memory and on RocksDB.
+
+    Every answer is checked against DuckDB. Exits with 1 if one is wrong or a target is missed.
+    """
+    from midstream.lab.bench import spark
+
+    if not spark.run(quick, folder, console):
+        raise typer.Exit(1)
+
+
+@app.command()
+def soak(
+    minutes: Annotated[float, typer.Option(min=0.5, help="How long it is fed, migrated and killed.")] = 20.0,
+    migrate_every: Annotated[float, typer.Option(min=1, help="Seconds between migrations.")] = 60.0,
+    kill_every: Annotated[float, typer.Option(min=10, help="Seconds between kills, on average.")] = 240.0,
+    feed_every: Annotated[float, typer.Option(min=0.1, help="Seconds between files of a stream.")] = 3.0,
+    rows: Annotated[int, typer.Option(min=100, help="Rows of a file.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of rows and kills.")] = 0,
+    out: Annotated[Path, typer.Option(help="The folder for the picture, the figures and Spark's log.")] = Path("out"),
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the job's input, checkpoint and output.")] = False,
+) -> None:
+    """Run a four-way join on Spark for long, with disorder, late rows, migrations and kills.
+
+    At the end the output is compared with a batch join, and memory, state and batch time are drawn. Exits with 1 if a
+    result is wrong, or if something grew in a run of ten minutes or more.
+    """
+    from midstream.app import soak as soaking
+
+    course = soaking.Course(minutes, feed_every, migrate_every, kill_every, rows, seed)
+    if not soaking.run(course, console, out, keep):
         raise typer.Exit(1)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +21,16 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if "```python\n" in page.read_text(encoding="utf-8")], ids=name
-)
+def pages_with_code() -> Iterator[Any]:
+    """Pages that run; those that need Spark share a process, and so a JVM, with each other and with its tests."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if "```python\n" in text:
+            marks = [pytest.mark.xdist_group("spark")] if "import midstream.spark" in text else []
+            yield pytest.param(page, id=name(page), marks=marks)
+
+
+@pytest.mark.parametrize("page", pages_with_code())
 def test_code_runs_and_prints_what_the_page_shows(page: Path) -> None:
     namespace: dict[str, object] = {"__name__": "example"}
     printed: str | None = None

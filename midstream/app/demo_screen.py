@@ -1,0 +1,229 @@
+"""How the demo on Spark is shown: a chart that grows by a bar a batch, and the same as a picture at the end.
+
+A terminal gets a live chart, everything else a line for each batch when it is done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from midstream.app.demo_streams import Story
+from midstream.app.screen import count, size
+
+if TYPE_CHECKING:
+    from midstream.spark.demo import Batch
+
+_BAR = 28
+_HEADROOM = 3.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the story, and the colour that it is drawn in."""
+
+    name: str
+    colour: str
+
+
+QUIET = Part("before the flip, old plan", "green")
+SUFFERING = Part("after the flip, old plan", "red")
+CHANGING = Part("the batch of the change", "yellow")
+RECOVERED = Part("after the change, new plan", "cyan")
+PARTS = (QUIET, SUFFERING, CHANGING, RECOVERED)
+
+
+def part_of(batch: int, story: Story) -> Part:
+    """Which part of the story a batch belongs to."""
+    if batch < story.quiet:
+        return QUIET
+    if batch < story.quiet + story.suffering:
+        return SUFFERING
+    return CHANGING if batch == story.quiet + story.suffering else RECOVERED
+
+
+def note(batch: Batch, story: Story) -> str:
+    """What there is to say about a batch."""
+    if batch.number == 0:
+        return "starts workers and hosts"
+    if batch.number == story.quiet:
+        return "the attack begins: selectivities flip"
+    shown = migration_text(batch.migrations)
+    return shown if part_of(batch.number, story) in (CHANGING, RECOVERED) else ""
+
+
+def migration_text(migrations: Mapping[int, Mapping[str, Any]]) -> str:
+    """How far cells are with a new plan.
+
+    >>> migration_text({0: {"strategy": "jisc", "percent": 99.6}, 1: {"strategy": "jisc", "percent": 100.0}})
+    'jisc: cell 0 99.6 %, cell 1 100 %'
+    """
+    if not migrations:
+        return ""
+    strategy = next(iter(migrations.values()))["strategy"]
+    if all(one["percent"] >= 100 for one in migrations.values()):
+        return f"{strategy}: all cells 100 %"
+    return f"{strategy}: " + ", ".join(f"cell {cell} {one['percent']:g} %" for cell, one in migrations.items())
+
+
+def plans_text(plans: Mapping[int, str]) -> str:
+    """The plans of the cells, once if they agree.
+
+    >>> plans_text({0: "(a b)", 1: "(a b)"}), plans_text({0: "(a b)", 1: "(b a)"})
+    ('(a b)', '0 (a b), 1 (b a)')
+    """
+    if len(set(plans.values())) == 1:
+        return next(iter(plans.values()))
+    return ", ".join(f"{cell} {plan}" for cell, plan in plans.items())
+
+
+class ChartScreen:
+    """A bar for each batch, and a line for the one that is running."""
+
+    def __init__(self, console: Console, story: Story) -> None:
+        self._console = console
+        self._story = story
+        self._batches: list[Batch] = []
+        self._since = time.monotonic()
+        self._spinner = Spinner("dots")
+        self._live = Live(get_renderable=self._picture, console=console, refresh_per_second=8, transient=False)
+
+    def __enter__(self) -> ChartScreen:
+        self._since = time.monotonic()
+        if self._console.is_terminal:
+            self._live.start()
+        else:
+            self._console.print(
+                f"{'batch':>5} {'rows/s':>9} {'':{_BAR}} {'results':>8} {'late':>4}  plan", highlight=False
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def show(self, batch: Batch) -> None:
+        """Add a batch that is done."""
+        self._batches.append(batch)
+        self._since = time.monotonic()
+        if not self._console.is_terminal:
+            # A pipe cannot go back to draw shorter bars; the second batch, still warming up, is a third of a full one.
+            scale = self._batches[1].rate * _HEADROOM if len(self._batches) > 1 else 0.0
+            bar = self._bar(batch, scale) if scale else ""
+            told = f"{batch.number:5} {count(batch.rate):>9} {bar:{_BAR}} {count(batch.rows_out):>8} {batch.late:4}"
+            line = f"{told}  {plans_text(batch.plans)}  {note(batch, self._story)}"
+            self._console.print(line.rstrip(), highlight=False, soft_wrap=True, markup=False)
+
+    def _bar(self, batch: Batch, top: float) -> str:
+        return "█" * min(max(1, round(batch.rate / top * _BAR)), _BAR)
+
+    def _picture(self) -> RenderableType:
+        table = Table(box=None, padding=(0, 1), header_style="dim")
+        table.add_column("batch", justify="right")
+        table.add_column("rows/s", justify="right")
+        table.add_column("", min_width=_BAR)
+        table.add_column("results", justify="right")
+        table.add_column("late", justify="right")
+        table.add_column("plan of the cells")
+        table.add_column("")
+        top = max((one.rate for one in self._batches), default=1.0)
+        for one in self._batches:
+            colour = part_of(one.number, self._story).colour
+            bar = Text(self._bar(one, top), style=colour)
+            late, plans = str(one.late), Text(plans_text(one.plans), style=colour)
+            what = Text(note(one, self._story), style="dim")
+            table.add_row(str(one.number), count(one.rate), bar, count(one.rows_out), late, plans, what)
+        return Group(table, self._footer())
+
+    def _footer(self) -> RenderableType:
+        done = len(self._batches)
+        rows = sum(one.rows_in for one in self._batches)
+        facts = f"{count(rows)} of {count(self._story.total)} rows"
+        if self._batches:
+            facts += f", {size(self._batches[-1].state_bytes)} of state"
+        if done >= self._story.batches:
+            return Text(f"  {facts}", style="dim")
+        seconds = time.monotonic() - self._since
+        self._spinner.update(text=Text(f"batch {done} of {self._story.batches}, {seconds:.1f} s; {facts}", style="dim"))
+        return self._spinner
+
+
+# Summary and picture -------------------------------------------------------------------------------------------------
+
+
+def rate_of(batches: Iterable[Batch]) -> float:
+    """Rows a second over several batches."""
+    chosen = list(batches)
+    seconds = sum(one.seconds for one in chosen)
+    return sum(one.rows_in for one in chosen) / seconds if seconds else 0.0
+
+
+def counted(batches: Sequence[Batch], part: Part, story: Story) -> list[Batch]:
+    """The batches of a part; the very first, which starts processes, is left out."""
+    return [one for one in batches if one.number > 0 and part_of(one.number, story) is part]
+
+
+def summary(batches: Sequence[Batch], story: Story) -> Table:
+    """Throughput before, during and after."""
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    table.add_column("")
+    for name in ("batches", "rows/s", "engine, s a batch", "state"):
+        table.add_column(name, justify="right")
+    for part in PARTS:
+        chosen = counted(batches, part, story)
+        if chosen:
+            engine = sum(one.engine_seconds for one in chosen) / len(chosen)
+            table.add_row(
+                Text(part.name, style=part.colour),
+                str(len(chosen)),
+                count(rate_of(chosen)),
+                f"{engine:.2f}",
+                size(max(one.state_bytes for one in chosen)),
+            )
+    return table
+
+
+def draw(batches: Sequence[Batch], story: Story, path: Path) -> bool:
+    """Write the chart as a PNG; False if matplotlib is not there."""
+    try:
+        import matplotlib
+    except ImportError:
+        return False
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(9, 4.2), layout="constrained")
+    colours = {"green": "tab:green", "red": "tab:red", "yellow": "goldenrod", "cyan": "tab:cyan"}
+    for part in PARTS:
+        chosen = counted(batches, part, story)
+        axes.bar(
+            [one.number for one in chosen],
+            [one.rate / 1000 for one in chosen],
+            color=colours[part.colour],
+            label=part.name,
+        )
+    top = max((one.rate / 1000 for one in batches), default=1.0) * 1.2
+    for at, text in ((story.quiet, "selectivities flip"), (story.quiet + story.suffering, "the plan changes")):
+        axes.axvline(at - 0.5, color="black", linestyle="--", linewidth=1)
+        axes.text(at - 0.4, top * 0.97, text, va="top")
+    axes.set_ylim(0, top)
+    axes.set_xlabel("batch (the first, which starts processes, is left out)")
+    axes.set_ylabel("thousand rows/s")
+    axes.set_title("A four-way join on Spark that changes its plan midstream")
+    axes.legend(loc="lower center", ncols=4, bbox_to_anchor=(0.5, -0.32), fontsize="small", frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+    return True

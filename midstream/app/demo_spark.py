@@ -1,0 +1,165 @@
+"""The main demo: a four-way join on Spark whose plan turns bad half-way and is changed while the query runs.
+
+It writes the streams as Parquet files, joins them batch by batch, shows the throughput of each, and compares all
+results with a batch join by Spark SQL. Everything but a picture and Spark's log is in a temporary folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from midstream.app import demo_streams
+from midstream.app.demo_screen import ChartScreen, draw, summary
+from midstream.app.demo_streams import Story
+from midstream.app.doctor import JAVA_ADVICE, Java, find_java, missing_for_spark
+from midstream.app.screen import count
+from midstream.errors import SparkError
+
+if TYPE_CHECKING:
+    from midstream.spark.demo import Batch, Comparison
+
+_EMBEDDED = "or run the demo without Spark: midstream demo --embedded"
+
+
+def run(story: Story, console: Console, out: Path) -> bool:
+    """Runs the demo; whether the results were the same."""
+    java = require()
+    out.mkdir(parents=True, exist_ok=True)
+    log_path = out / "demo-spark.log"
+    started = time.monotonic()
+    _introduce(story, console)
+    with temporary_folder() as folder, log_path.open("wb") as log:
+        _write(story, folder, console)
+        compile_kernels(console)
+        # Imported here: it needs PySpark, and all that can be said without it has been said.
+        from midstream.spark import demo
+
+        job = demo.Job(
+            folder=folder,
+            streams=story.streams,
+            text=demo_streams.TEXT,
+            event_time="ts",
+            delay=f"{demo_streams.DELAY_SECONDS} seconds",
+            plan=demo_streams.OLD_PLAN,
+            schedule=[(story.change, demo_streams.NEW_PLAN)],
+        )
+        try:
+            with contextlib.ExitStack() as stack:
+                with console.status(f"starting Spark on Java {java.version}"):
+                    session = stack.enter_context(demo.quiet_session(folder, log))
+                batches = _join(session, job, story, console)
+                with console.status("comparing with a batch join by Spark SQL"):
+                    verdict = demo.compare(session, job, demo_streams.BATCH_SQL)
+        except SparkError as problem:
+            raise SparkError(f"{problem}; Spark's log is {log_path}") from problem
+    console.print(summary(batches, story))
+    print_verdict(verdict, console)
+    if draw(batches, story, out / "demo.png"):
+        console.print(f"picture: {out / 'demo.png'}", highlight=False)
+    console.print(f"{time.monotonic() - started:.0f} s in all; Spark's log is {log_path}", style="dim", highlight=False)
+    return verdict.ok
+
+
+def require() -> Java:
+    """The Java to run on; an error in one line if that or a package is missing."""
+    missing = missing_for_spark()
+    if missing:
+        raise SparkError(
+            f"demo: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; "
+            f"run: pip install 'midstream[spark]', {_EMBEDDED}"
+        )
+    java = find_java()
+    if java is None:
+        raise SparkError(f"demo: Spark needs Java 17 or newer, and there is none; {JAVA_ADVICE}, {_EMBEDDED}")
+    if not java.ok:
+        raise SparkError(
+            f"demo: Spark needs Java 17 or newer, but {java.path} is {java.version}; {JAVA_ADVICE}, {_EMBEDDED}"
+        )
+    return java
+
+
+def _introduce(story: Story, console: Console) -> None:
+    console.rule("[bold]Midstream on Spark: one running join, two plans")
+    console.print(demo_streams.TEXT, style="cyan", highlight=False, soft_wrap=True)
+    console.print(
+        f"Half-way an attack begins: logins gather on a few accounts, flows scatter over many addresses.\n"
+        f"The plan {demo_streams.OLD_PLAN}, good until then, now makes large intermediate results.\n"
+        f"A schedule tells every cell to go over to {demo_streams.NEW_PLAN} {story.suffering} batches later.",
+        highlight=False,
+    )
+
+
+def _write(story: Story, folder: Path, console: Console) -> None:
+    with console.status("writing the streams") as status:
+        for written in demo_streams.write(story, folder):
+            status.update(f"writing the streams: {count(written)} of {count(story.total)} rows")
+    console.print(
+        f"{count(story.total)} rows of {len(story.streams)} streams, generated from seed {story.seed}, "
+        f"{count(story.rows * len(story.streams))} a batch",
+        highlight=False,
+    )
+
+
+def compile_kernels(console: Console) -> None:
+    """Compiles kernels here, once per machine, so that it is not taken for slowness of the first batch."""
+    import midstream as ms
+
+    started = time.monotonic()
+    with console.status("getting the kernels ready; the first time on a machine they are compiled"):
+        ms.get_ready()
+    seconds = time.monotonic() - started
+    if seconds > 5:
+        console.print(f"kernels compiled in {seconds:.0f} s; from now on they come from a cache", highlight=False)
+
+
+def _join(session: Any, job: Any, story: Story, console: Console) -> list[Batch]:
+    from midstream.spark import demo
+
+    batches: list[Batch] = []
+    with ChartScreen(console, story) as screen:
+        for batch in demo.run(session, job):
+            if batch is not None:
+                batches.append(batch)
+                screen.show(batch)
+    return batches
+
+
+def print_verdict(verdict: Comparison, console: Console) -> None:
+    if verdict.ok:
+        console.print(
+            f"[bold green]same rows[/]: Spark SQL, joining all files at once, has the same {count(verdict.expected)} "
+            "results; none is missing, none is extra",
+            highlight=False,
+        )
+    else:
+        console.print(
+            f"[bold red]wrong[/]: of {count(verdict.expected)} results of Spark SQL, {count(verdict.missing)} are "
+            f"missing; {count(verdict.extra)} are there that should not be",
+            highlight=False,
+        )
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder that is gone afterwards, also after Ctrl-C or a request to end."""
+
+    def leave(number: int, frame: object) -> None:
+        sys.exit(128 + number)
+
+    folder = Path(tempfile.mkdtemp(prefix="midstream-demo-"))
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield folder
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        shutil.rmtree(folder, ignore_errors=True)

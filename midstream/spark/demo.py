@@ -1,0 +1,195 @@
+"""The demo's job on Spark: a session that keeps quiet, the join batch by batch, and the same join by Spark SQL.
+
+What is shown of it is the application's part, which hands over folders of Parquet files and gets plain records back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from pyspark import SparkConf, SparkContext, java_gateway
+from pyspark.sql import SparkSession
+
+from midstream.errors import SparkError
+from midstream.spark import Progress, cell_reports, sql
+
+#: With more cores than this, batches of the demo's size would be all overhead.
+MOST_CORES = 4
+_LOOK_SECONDS = 0.1
+_END_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch that is done. `seconds` is all that Spark needed for it; `migrations` are of this batch, by cell."""
+
+    number: int
+    rows_in: int
+    rows_out: int
+    late: int
+    seconds: float
+    engine_seconds: float
+    state_bytes: int
+    plans: Mapping[int, str]
+    migrations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def rate(self) -> float:
+        """Rows a second."""
+        return self.rows_in / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Results that the batch join has, results of the streaming join that it lacks, and the other way round."""
+
+    expected: int
+    missing: int
+    extra: int
+
+    @property
+    def ok(self) -> bool:
+        return self.missing == 0 and self.extra == 0
+
+
+@dataclass(frozen=True)
+class Job:
+    """A join over Parquet files, one file of each stream a batch, and everything that it writes, in one folder."""
+
+    folder: Path
+    streams: Sequence[str]
+    text: str
+    event_time: str
+    delay: str
+    plan: str
+    schedule: Sequence[tuple[int, str]]
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results"
+
+
+@contextlib.contextmanager
+def quiet_session(folder: Path, log: IO[bytes], options: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """A local session whose JVM and workers write to a log, and whose files are in a folder.
+
+    A process has at most one JVM: where there is a session already, it is used and left as it is.
+    """
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it tells of every connection that an interrupt cuts
+    if SparkContext._gateway is not None:
+        yield SparkSession.builder.getOrCreate().newSession()
+        return
+    cores = max(1, min(os.cpu_count() or 1, MOST_CORES))
+    conf = SparkConf().setMaster(f"local[{cores}]").setAppName("Midstream demo")
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(folder / "spark"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    conf.setAll(list((settings | dict(options or {})).items()))
+    launch: Any = java_gateway.launch_gateway  # what a context calls itself, but without a place for output
+    gateway = launch(conf, {"stdout": log, "stderr": log})
+    try:
+        context = SparkContext(conf=conf, gateway=gateway)
+        context.setLogLevel("ERROR")
+        yield SparkSession(context)
+    finally:
+        _end(gateway)
+
+
+def _end(gateway: Any) -> None:
+    """Stop the session and wait until its JVM is gone, so that nobody writes into the folder any more."""
+    with contextlib.suppress(
+        Exception
+    ):  # after an interrupt the connection may be of no use; the JVM ends all the same
+        if SparkContext._active_spark_context is not None:
+            SparkContext._active_spark_context.stop()
+    gateway.proc.stdin.close()
+    try:
+        gateway.proc.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+def run(session: SparkSession, job: Job) -> Iterator[Batch | None]:
+    """Run the job to the end of its files; every batch when it is done, and None now and then in between."""
+    frames = {}
+    for stream in job.streams:
+        path = str(job.folder / stream)
+        schema = session.read.parquet(path).schema
+        frames[stream] = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(path)
+    joined = sql(job.text, frames, job.event_time, job.delay, plan=job.plan, schedule=job.schedule)
+    query = (
+        joined.writeStream.format("parquet")
+        .option("checkpointLocation", str(job.folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(job.results))
+    )
+    try:
+        seen = -1
+        is_running = True
+        while is_running:
+            is_running = query.isActive
+            for one in query.recentProgress:
+                if one.batchId > seen:
+                    seen = one.batchId
+                    if one.numInputRows:
+                        yield batch_of(one)
+            yield None
+            if is_running:
+                time.sleep(_LOOK_SECONDS)
+        problem = query.exception()
+        if problem is not None:
+            raise SparkError(f"demo: the streaming query failed: {_first_line(str(problem))}")
+    finally:
+        with contextlib.suppress(Exception):  # the session ends it otherwise
+            query.stop()
+
+
+def batch_of(one: Any) -> Batch:
+    """A batch, from Spark's progress of it."""
+    reports = cell_reports(one)
+    told = Progress.of(reports)
+    return Batch(
+        number=one.batchId,
+        rows_in=one.numInputRows,
+        rows_out=told.rows_out,
+        late=sum(told.late.values()),
+        seconds=one.durationMs["triggerExecution"] / 1000,
+        engine_seconds=told.seconds["engine"],
+        state_bytes=told.state_bytes,
+        plans=told.plans,
+        migrations=told.migrations,
+    )
+
+
+def compare(session: SparkSession, job: Job, batch_sql: str) -> Comparison:
+    """The results of the job against those of a batch join, as multisets."""
+    session = session.newSession()
+    # The number of cells is too few partitions for what Spark SQL makes in between.
+    session.conf.set("spark.sql.shuffle.partitions", "8")
+    for stream in job.streams:
+        session.read.parquet(str(job.folder / stream)).createOrReplaceTempView(stream)
+    found = session.read.parquet(str(job.results))
+    path = str(job.folder / "expected")
+    session.sql(batch_sql).write.parquet(path)
+    expected = session.read.parquet(path)
+    return Comparison(expected.count(), expected.exceptAll(found).count(), found.exceptAll(expected).count())
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), text)
