@@ -1,0 +1,120 @@
+"""What a soak measured: whether it stayed flat, and a picture of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from midstream.app.soak_processes import KINDS
+
+#: What comes before is warming up: windows fill, and the JVM compiles.
+_WARM_SHARE = 0.2
+#: The levels of the two halves after that may differ by so much.
+TOLERANCE = 1.25
+#: Memory and state go up and down with restarts and plans, so their upper level is compared; batch time by its median,
+#: because the first batch after a restart is always long.
+_RANKS = {"time of a batch": 0.5}
+_UPPER = 0.9
+
+
+@dataclass
+class Measured:
+    """Memory over time, by kind of process, batches as the job's journal has them, and what was done to it, by time."""
+
+    began: float
+    memory: list[tuple[float, Mapping[str, int]]] = field(default_factory=list)
+    batches: list[Mapping[str, Any]] = field(default_factory=list)
+    kills: list[tuple[float, str]] = field(default_factory=list)
+    migrations: list[tuple[float, str]] = field(default_factory=list)
+
+    def series(self) -> dict[str, list[tuple[float, float]]]:
+        """What has to be flat, as seconds since the beginning with values; samples without workers are left out.
+
+        While a job starts again it has less memory, which would hide what grows.
+        """
+        whole = [(at, one) for at, one in self.memory if one["workers"]]
+        working = [one for one in self.batches if one["files"]]
+        return {
+            "memory of all processes": [(at - self.began, float(sum(one.values()))) for at, one in whole],
+            "memory of hosts": [(at - self.began, float(one["hosts"])) for at, one in whole],
+            "state of engines": [(one["at"] - self.began, float(one["state"])) for one in working],
+            "rows kept in Spark's state": [(one["at"] - self.began, float(one["stored"])) for one in working],
+            "time of a batch": [(one["at"] - self.began, one["seconds"]) for one in working],
+        }
+
+
+@dataclass(frozen=True)
+class Halves:
+    """The levels of the first and second half of a series, after warming up."""
+
+    first: float
+    second: float
+
+    @property
+    def growth(self) -> float:
+        return self.second / self.first if self.first else 1.0
+
+    @property
+    def is_flat(self) -> bool:
+        return self.growth <= TOLERANCE
+
+
+def rank_of(name: str) -> float:
+    """The share of samples that a series' level is not below."""
+    return _RANKS.get(name, _UPPER)
+
+
+def halves(points: Sequence[tuple[float, float]], rank: float = 0.5) -> Halves | None:
+    """How the second half of a series compares with the first; None if it is too short to tell.
+
+    >>> halves([(float(second), 5.0) for second in range(100)])
+    Halves(first=5.0, second=5.0)
+    """
+    if not points:
+        return None
+    begin = _WARM_SHARE * points[-1][0]
+    middle = (begin + points[-1][0]) / 2
+    first = sorted(value for at, value in points if begin <= at < middle)
+    second = sorted(value for at, value in points if at >= middle)
+    if min(len(first), len(second)) < 3:
+        return None
+    return Halves(*(values[int(rank * (len(values) - 1))] for values in (first, second)))
+
+
+def draw(measured: Measured, path: Path) -> bool:
+    """Memory, state and batch time over minutes, with kills and migrations; False if matplotlib is not there."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        return False
+    figure = Figure(figsize=(10, 9), layout="constrained")
+    FigureCanvasAgg(figure)
+    top, middle, bottom = figure.subplots(3, 1, sharex=True)
+    minutes = [(at - measured.began) / 60 for at, _ in measured.memory]
+    for kind in reversed(KINDS):
+        top.plot(minutes, [one[kind] / 2**20 for _, one in measured.memory], label=kind, linewidth=1)
+    top.set_ylabel("memory, MiB")
+    top.legend(loc="upper left", ncols=len(KINDS))
+    series = measured.series()
+    for name in ("state of engines", "rows kept in Spark's state"):
+        middle.plot(*_axes(series[name], 2**20), label=name, linewidth=1)
+    middle.set_ylabel("state, MiB")
+    middle.legend(loc="upper left")
+    bottom.plot(*_axes(series["time of a batch"], 1), ".", markersize=3)
+    bottom.set_ylabel("time of a batch, s")
+    bottom.set_xlabel("minutes; grey: a migration, red: a kill")
+    for axes in (top, middle, bottom):
+        axes.set_ylim(bottom=0)
+        for at, _ in measured.migrations:
+            axes.axvline((at - measured.began) / 60, color="lightgrey", linewidth=0.8, zorder=0)
+        for at, _ in measured.kills:
+            axes.axvline((at - measured.began) / 60, color="red", linewidth=0.8, alpha=0.6, zorder=0)
+    figure.savefig(path, dpi=110)
+    return True
+
+
+def _axes(points: Sequence[tuple[float, float]], unit: float) -> tuple[list[float], list[float]]:
+    return [at / 60 for at, _ in points], [value / unit for _, value in points]

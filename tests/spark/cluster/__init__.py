@@ -1,0 +1,1 @@
+"""The layer on a cluster: a standalone one, started on loopback, and `local-cluster`."""
