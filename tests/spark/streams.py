@@ -123,8 +123,13 @@ def to_microseconds(moment: datetime.datetime) -> int:
 
 def rows_of(table: pa.Table) -> Rows:
     """Rows as tuples, timestamps as microseconds."""
-    columns = [one.cast(pa.int64()) if pa.types.is_timestamp(one.type) else one for one in table.columns]
+    columns = [one.cast(_in_microseconds(one.type)) for one in table.columns]
+    columns = [one.cast(pa.int64()) if pa.types.is_timestamp(one.type) else one for one in columns]
     return collections.Counter(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+def _in_microseconds(type_: pa.DataType) -> pa.DataType:
+    return pa.timestamp("us", type_.tz) if pa.types.is_timestamp(type_) else type_
 
 
 def collector(ran: Ran) -> Callable[[Any, int], None]:

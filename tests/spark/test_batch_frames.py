@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,14 +24,20 @@ from .test_stream_exact import NONE_YET, spark_case
 WINDOWS: dict[str, int | None] = {"a": 3 * SECOND, "b": 4 * SECOND, "c": None}
 
 
-def check_seed(spark: Any, seed: int, **shape: Any) -> None:
+def frame_of(spark: Any, folder: Path, table: pa.Table) -> Any:
+    """By way of a file, because `createDataFrame` takes times without a zone as those of the session."""
+    streams.write(folder, [table])
+    return spark.read.parquet(str(folder))
+
+
+def check_seed(spark: Any, folder: Path, seed: int, **shape: Any) -> None:
     case = spark_case(seed, **shape)
     rows = tuple(row for push in case.pushes for row in push.rows)
     case = dataclasses.replace(case.with_pushes([Push(rows, NONE_YET)]), plans=case.plans)
     rng = random.Random(seed)
     tables = push_tables(case, case.pushes[0])
     frames = {
-        name: spark.createDataFrame(tables.get(name, case.sources[name].schema.empty_table())).repartition(2)
+        name: frame_of(spark, folder / f"{seed}-{name}", tables.get(name, case.sources[name].schema.empty_table()))
         for name in case.streams
     }
     joined = ms.spark.sql(
@@ -50,25 +57,25 @@ def check_seed(spark: Any, seed: int, **shape: Any) -> None:
         assert different is None, f"seed {seed}, {shape}: {different}\n{case.text}"
 
 
-def test_random_queries(spark: Any) -> None:
+def test_random_queries(spark: Any, tmp_path: Path) -> None:
     for seed in range(80_000, 80_006):
-        check_seed(spark, seed, windows="range")
+        check_seed(spark, tmp_path, seed, windows="range")
     for seed in range(81_000, 81_002):
-        check_seed(spark, seed, windows="mixed", self_join=True)
+        check_seed(spark, tmp_path, seed, windows="mixed", self_join=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(20))
-def test_many_random_queries(spark: Any, block: int) -> None:
+def test_many_random_queries(spark: Any, tmp_path: Path, block: int) -> None:
     for seed in range(82_000 + 10 * block, 82_010 + 10 * block):
-        check_seed(spark, seed, windows=["range", "mixed"][block % 2])
+        check_seed(spark, tmp_path, seed, windows=["range", "mixed"][block % 2])
 
 
 @pytest.mark.parametrize("time", [ZONED, PLAIN, NUMBER], ids=["zoned", "without zone", "number"])
-def test_times_before_1970_are_not_late(spark: Any, time: pa.DataType) -> None:
+def test_times_before_1970_are_not_late(spark: Any, tmp_path: Path, time: pa.DataType) -> None:
     rows = [(k % 3, k, (k - 10) * SECOND) for k in range(20)]
     given = Input({"a": [rows], "b": [rows[::-1]], "c": [[*rows[:9], (None, 5, 0), (1, 6, None)]]}, time)
-    frames = {name: spark.createDataFrame(given.table(batches[0])) for name, batches in given.batches.items()}
+    frames = {name: frame_of(spark, tmp_path / name, given.table(rows)) for name, (rows,) in given.batches.items()}
     joined = ms.spark.sql(streams.join_text(WINDOWS), frames, "ts", partitions=2)
     assert streams.rows_of(joined.toArrow()) == streams.expect(given, WINDOWS).rows
 

@@ -61,6 +61,7 @@ def _check_kills(run: Run, kinds: list[str]) -> None:
     print(f"{run.master}: {len(kinds)} kills, {in_batch} of them in a running batch, {run.starts} starts")
 
 
+@pytest.mark.slow
 def test_kills() -> None:
     """A host, a worker, the driver: the small version."""
     kinds = ["host", "worker", "driver"]
