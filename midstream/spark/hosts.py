@@ -75,19 +75,31 @@ def _plain(run: str) -> str:
 def lifelines() -> list[int]:
     """The processes that this worker lives by: its daemon and the executor's JVM. Empty if no ancestor is a JVM.
 
-    The daemon goes when a Spark context is stopped, even if the JVM stays.
+    The daemon goes when a Spark context is stopped, even if the JVM stays. If it dies otherwise, its workers live on as
+    nobody's children and still work for the JVM that they have known.
     """
     found = []
     pid = os.getppid()
     for _ in range(4):
         try:
             found.append(pid)
-            if Path(os.readlink(f"/proc/{pid}/exe")).name.startswith("java"):
+            if _is_jvm(pid):
+                _last_lifelines[:] = found
                 return found
             pid = int(_stat(pid)[1])
         except OSError:
             break
-    return []
+    return [pid for pid in _last_lifelines if _is_jvm(pid)]
+
+
+_last_lifelines: list[int] = []
+
+
+def _is_jvm(pid: int) -> bool:
+    try:
+        return Path(os.readlink(f"/proc/{pid}/exe")).name.startswith("java")
+    except OSError:
+        return False
 
 
 def _stat(pid: int) -> list[str]:
@@ -183,10 +195,10 @@ def reach(name: str, idle: float) -> RemoteCell | None:
     except (OSError, MidstreamError) as problem:
         _logger.warning("midstream: no place for hosts, so engines are loaded in every batch; %s", problem)
         return None
+    watched = lifelines()
     found = connect(path)
     if found is not None:
         return found
-    watched = lifelines()
     if not watched:
         return None  # nobody would tell the host when to leave
     process = _start(path.parent, name, watched, idle)
@@ -219,7 +231,8 @@ def connect(path: Path) -> RemoteCell | None:
 def _start(place: Path, name: str, watched: Sequence[int], idle: float) -> int | None:
     """Start a host; its process number."""
     arguments = ["--folder", str(place), "--name", name, "--idle", str(idle), "--watch", *map(str, watched)]
-    search = os.pathsep.join(one for one in sys.path if os.path.isabs(one))
+    # What was shipped to an executor stands in its working folder and is on the path by a relative name.
+    search = os.pathsep.join(os.path.abspath(one) for one in sys.path)
     try:
         begun = subprocess.run(
             [sys.executable, "-c", _BEGIN, *arguments],

@@ -526,3 +526,39 @@ def test_a_host_talks_to_one_worker_at_a_time(
         first.push("", "next", NONE_YET, _parcels(_batch(0)), [], _nothing)
     with _reached(place, "run-op-0") as second:
         assert second.stamp() == "next"
+
+
+_JVM = """
+import subprocess, sys, time
+subprocess.run([sys.argv[1], "-c", sys.argv[2], sys.argv[1], sys.argv[3]])
+time.sleep(60)
+"""
+_DAEMON = "import subprocess, sys; subprocess.run([sys.argv[1], '-c', sys.argv[2]])"
+_WORKER = """
+import os, sys
+from midstream.spark import hosts
+print(*hosts.lifelines(), flush=True)
+sys.stdin.readline()
+print(*hosts.lifelines(), flush=True)
+"""
+
+
+def test_a_worker_whose_daemon_has_died_still_knows_its_jvm(tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    shutil.copy(os.path.realpath(sys.executable), java)
+    environment = os.environ | {"PYTHONHOME": sys.base_prefix, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [str(java), "-c", _JVM, sys.executable, _DAEMON, _WORKER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True) as jvm:
+        try:
+            assert jvm.stdin is not None and jvm.stdout is not None
+            daemon, known = map(int, jvm.stdout.readline().split())
+            assert known == jvm.pid
+            os.kill(daemon, signal.SIGKILL)
+            deadline = time.monotonic() + 30
+            while hosts._is_alive(daemon) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            jvm.stdin.write("\n")
+            jvm.stdin.flush()
+            assert jvm.stdout.readline().split() == [str(jvm.pid)]
+        finally:
+            jvm.kill()
