@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,9 @@ def test_processes_are_found_by_their_mark() -> None:
     try:
         (found,) = parts("x1")
         assert (found.pid, found.kind) == (child.pid, "driver")
+        deadline = time.monotonic() + 30  # it has only just begun
+        while memory("x1")["driver"] <= 1_000_000 and time.monotonic() < deadline:
+            time.sleep(0.05)
         assert memory("x1")["driver"] > 1_000_000
         assert found.kill()
         child.wait()

@@ -359,7 +359,9 @@ def test_the_end_of_a_run_ends_its_hosts_busy_or_not(
     assert talks[2].stamp() is None
     for talk in talks:
         talk.__exit__(None, None, None)
-    assert {path.name for path in place.iterdir()} == {"run.over", "run2-op-0.lock", "run2-op-0.sock"}
+    # A query of another test may end just now, and its mark come here too.
+    left = {path.name for path in place.iterdir() if path.name.startswith("run")}
+    assert left == {"run.over", "run2-op-0.lock", "run2-op-0.sock"}
     late = start("run-op-1")
     assert late.wait(60) == 0, "a task that outlives its run gets no host"
     os.utime(over_mark(place, "run-op-1"), (0, 0))

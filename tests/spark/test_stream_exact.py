@@ -167,10 +167,11 @@ def run_until(frame: Any, checkpoint: Path, batches: int) -> Ran:
     try:
         while not done.wait(1) and query.isActive:
             pass
+        problem = query.exception()  # to stop a batch half-way makes one too
         ran.progress = [one for one in query.recentProgress if one.batchId < batches]
     finally:
         query.stop()
-    assert query.exception() is None
+    assert problem is None
     return ran
 
 
