@@ -31,7 +31,8 @@ from midstream.lab.workload import batches_by_time
 if TYPE_CHECKING:
     from midstream.spark.demo_kafka import Copied, Job
 
-WINDOW_SECONDS = 20
+#: Short enough that the rows from before the change leave the windows before the input ends.
+WINDOW_SECONDS = 10
 PART_SECONDS = 5
 #: A batch may have a part of one partition and not yet of another, so rows come as late as a part is long.
 DELAY = f"{2 * PART_SECONDS} seconds"

@@ -174,7 +174,9 @@ def run(
     Gives what happens, and None now and then in between.
     """
     assert 0 < change_at < parts
-    yield Fed(0, feed(session, job, 0))  # topics have to be there when a query over them starts
+    sent = last = feed(session, job, 0)  # topics have to be there when a query over them starts
+    taken = 0
+    yield Fed(0, sent)
     frame = joined(session, job)
     queries = [start_join(frame, job)]
     seen = -1
@@ -185,12 +187,14 @@ def run(
         rest: _Task | None = None
         part = 1
         while rest is None or rest.is_alive() or not is_told:
-            if part < parts:
-                yield Fed(part, feed(session, job, part))
+            if part < parts and sent - taken <= last:  # at most one part waits, so that the change is half-way
+                last = feed(session, job, part)
+                sent += last
+                yield Fed(part, last)
                 if part == change_at:
                     change = _Task(lambda: control(job.control).migrate(plan, wait=True, timeout=_CHANGE_SECONDS))
                 part += 1
-            elif rest is None:
+            elif part == parts and rest is None:
                 rest = _Task(lambda: [query.processAllAvailable() for query in queries])
             else:
                 time.sleep(_LOOK_SECONDS)
@@ -200,6 +204,7 @@ def run(
             for one in queries[0].recentProgress:
                 if one.batchId > seen:
                     seen = one.batchId
+                    taken += one.numInputRows
                     if one.numInputRows:
                         yield batch_of(one)
             if change is not None and not is_told and not change.is_alive():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -291,6 +292,11 @@ def start(place: Path, jvm: subprocess.Popen[bytes]) -> Iterator[Callable[..., s
         process.wait()
 
 
+def _left(place: Path) -> set[str]:
+    """What is in the folder; a query of another test may end just now, and its mark, a UUID, come here too."""
+    return {path.name for path in place.iterdir() if not re.fullmatch(r"[0-9a-f-]{36}\.over", path.name)}
+
+
 def _reached(place: Path, name: str) -> hosts.RemoteCell:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -316,13 +322,13 @@ def test_a_host_works_and_leaves_with_its_jvm(
     jvm.kill()
     jvm.wait()
     host.wait(2)
-    assert not list(place.iterdir())
+    assert not _left(place)
 
 
 def test_an_idle_host_leaves(place: Path, start: Callable[..., subprocess.Popen[bytes]]) -> None:
     host = start("run-op-0", idle=0.2)
     host.wait(60)
-    assert not list(place.iterdir())
+    assert not _left(place)
 
 
 def test_a_cell_has_one_host_and_it_is_swept_up_after_a_kill(
@@ -335,12 +341,12 @@ def test_a_cell_has_one_host_and_it_is_swept_up_after_a_kill(
         assert remote.process() == first.pid
     first.kill()
     first.wait()
-    assert {path.name for path in place.iterdir()} == {"run-op-0.lock", "run-op-0.sock"}
+    assert _left(place) == {"run-op-0.lock", "run-op-0.sock"}
     assert hosts.connect(place / "run-op-0.sock") is None
     other = start("run-op-1")
     with _reached(place, "run-op-1") as remote:
         assert remote.process() == other.pid
-    assert {path.name for path in place.iterdir()} == {"run-op-1.lock", "run-op-1.sock"}
+    assert _left(place) == {"run-op-1.lock", "run-op-1.sock"}
 
 
 def test_the_end_of_a_run_ends_its_hosts_busy_or_not(
@@ -359,14 +365,12 @@ def test_the_end_of_a_run_ends_its_hosts_busy_or_not(
     assert talks[2].stamp() is None
     for talk in talks:
         talk.__exit__(None, None, None)
-    # A query of another test may end just now, and its mark come here too.
-    left = {path.name for path in place.iterdir() if path.name.startswith("run")}
-    assert left == {"run.over", "run2-op-0.lock", "run2-op-0.sock"}
+    assert _left(place) == {"run.over", "run2-op-0.lock", "run2-op-0.sock"}
     late = start("run-op-1")
     assert late.wait(60) == 0, "a task that outlives its run gets no host"
     os.utime(over_mark(place, "run-op-1"), (0, 0))
     sweep(place)
-    assert {path.name for path in place.iterdir()} == {"run2-op-0.lock", "run2-op-0.sock"}
+    assert _left(place) == {"run2-op-0.lock", "run2-op-0.sock"}
 
 
 def test_sweeping_takes_nothing_from_the_living(place: Path) -> None:
@@ -497,7 +501,7 @@ def test_nobody_else_can_connect(place: Path, start: Callable[..., subprocess.Po
 def test_without_a_jvm_there_is_no_host(place: Path) -> None:
     assert hosts.lifelines() == []
     assert hosts.reach("run-op-0", 1.0) is None
-    assert not list(place.iterdir())
+    assert not _left(place)
 
 
 def test_a_host_that_is_stopped_is_given_up(
