@@ -71,7 +71,7 @@ class HashPath:
     def claim(self, delta: Delta, record: Record) -> Ints:
         window = self._windows[self.driver]
         index = window.hash_indexes[(self._driver_class,)]
-        return index.claim(window.head, delta.codes(self._driver_class), record.mark, record.filled, record.base)
+        return index.claim(window.head, delta.codes(self._driver_class), record.mark, record.states, record.base)
 
     def keys(self, delta: Delta) -> Ints:
         return delta.keys(self.classes)

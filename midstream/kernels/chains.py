@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from midstream.kernels.boxes import FILLING, MISSING, set_state, state_at
 from midstream.kernels.hashing import mix
 from midstream.kernels.memory import prefetch
 from midstream.kernels.types import AFRESH, COUNT, NEXT, NO_ID, ROW, VISITED
@@ -144,8 +145,8 @@ def probe(chains, ring, keys, combos, out, cursor, layout):
 
 
 @njit(cache=True)
-def claim(chains, head, keys, mark, filled, base):
-    """The ids of entries with one of these keys that are below the mark and not filled; they become taken (2)."""
+def claim(chains, head, keys, mark, states, base):
+    """The ids of entries with one of these keys that are below the mark and missing; they are being filled now."""
     buckets, slots = chains
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
@@ -161,8 +162,8 @@ def claim(chains, head, keys, mark, filled, base):
         entry = buckets[mix(key) & bucket_mask]
         while entry >= head:
             slot = entry & slot_mask
-            if slots[slot, 0] == key and entry < mark and entry >= base and filled[entry - base] == 0:
-                filled[entry - base] = 2
+            if slots[slot, 0] == key and base <= entry < mark and state_at(states, entry - base) == MISSING:
+                set_state(states, entry - base, FILLING)
                 if count == found.size:
                     found = np.concatenate((found, np.empty(count + 64, np.int64)))
                 found[count] = entry

@@ -4,7 +4,7 @@ The box is a product of row sets, one per input: the rows below a mark that have
 all combinations made only of such rows. A fill through an input takes rows out of that input's set after it has stored
 every missing combination with them. As soon as one set has no live row left, nothing is missing and the hole is gone.
 
-States of a row in a set with a record: 0 missing, 2 being filled right now, 1 filled.
+A row in a set with a record is missing, being filled right now, or filled.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from midstream.kernels import rings as kernels
+from midstream.kernels import boxes as kernels
+from midstream.kernels.boxes import FILLED, FILLING, MISSING
 from midstream.kernels.types import Combos
 from midstream.state.indexes import Ints
 from midstream.state.window import Renumbering
-
-MISSING, FILLED, FILLING = 0, 1, 2
 
 
 class Record:
@@ -29,26 +28,30 @@ class Record:
         self.base = head
         self.mark = mark
         self.head = head
-        self.filled: NDArray[np.uint8] = np.zeros(max(mark - head, 0), np.uint8)
-        self.remaining = len(self.filled)
-        self._scanned = len(self.filled)
+        self.remaining = self._scanned = self._size = max(mark - head, 0)
+        self.states: NDArray[np.uint8] = kernels.room_for(self._size)
 
     def claim(self, ids: Ints) -> Ints:
         """Those of the given rows that are in the box, each once; from now on they are being filled."""
-        claimed: Ints = kernels.claim(ids, self.mark, self.filled, self.base)
+        claimed: Ints = kernels.claim(ids, self.mark, self.states, self.base)
         return claimed
 
     def missing(self, limit: int) -> Ints:
         """Up to `limit` rows that are still in the box, the newest first."""
-        found, self._scanned = kernels.missing_from_top(self.filled, self._scanned, self.head - self.base, limit)
+        found, self._scanned = kernels.missing_from_top(self.states, self._scanned, self.head - self.base, limit)
         ids: Ints = found + self.base
         return ids
 
+    def states_of(self, ids: Ints) -> NDArray[np.uint8]:
+        """The states of rows between the base and the mark."""
+        states: NDArray[np.uint8] = kernels.states_of(self.states, ids - self.base)
+        return states
+
     def forget(self, head: int) -> None:
         """Rows below `head` have expired: those not filled no longer need to be."""
-        begin, end = self.head - self.base, min(head - self.base, len(self.filled))
+        begin, end = self.head - self.base, min(head - self.base, self._size)
         if end > begin:
-            self.remaining -= kernels.unfilled(self.filled, begin, end)
+            self.remaining -= kernels.missing_in(self.states, begin, end)
             self.head = self.base + end
 
 
@@ -71,9 +74,8 @@ class Hole:
     def is_filling(self, number: int, ids: Ints) -> NDArray[np.bool_]:
         """Which rows of an input are being filled right now."""
         record = self._records[number]
-        places = ids - record.base
-        filling: NDArray[np.bool_] = (places >= 0) & (places < len(record.filled))
-        filling[filling] = record.filled[places[filling]] == FILLING
+        filling: NDArray[np.bool_] = (ids >= record.base) & (ids < record.mark)
+        filling[filling] = record.states_of(ids[filling]) == FILLING
         return filling
 
     def is_twin(self, other: Hole, number: int) -> bool:
@@ -90,7 +92,7 @@ class Hole:
     def settle(self, number: int, claimed: Ints) -> None:
         """The claimed rows' combinations are stored: the rows leave the box."""
         record = self._records[number]
-        kernels.settle(claimed, record.filled, record.base)
+        kernels.settle(claimed, record.states, record.base)
         record.remaining -= len(claimed)
 
     def covered(
@@ -105,14 +107,14 @@ class Hole:
         record = self._records[number]
         marks = np.array([self._marks[one] for one in self._inputs])
         column = self._inputs.index(number)
-        all_pass = kernels.in_box(combos, marks, column, (record.filled, record.base), floor, passed)
+        all_pass = kernels.in_box(combos, marks, column, (record.states, record.base), floor, passed)
         for other, filled in self._records.items():
             if other != number:
                 # Rows below the base had left their window when the record began: in no live combination.
                 places = self._inputs.index(other)
                 passed &= combos.rows[:, places] >= filled.base
                 alive = np.flatnonzero(passed)
-                states = filled.filled[combos.rows[alive, places] - filled.base]
+                states = filled.states_of(combos.rows[alive, places])
                 has_left = states == FILLED if other in pending else states != MISSING
                 passed[alive[has_left]] = False
                 all_pass = False
@@ -140,8 +142,8 @@ class Hole:
             return
         new = Record(renumbering.first, self._marks[number])
         kept = renumbering.kept[(renumbering.kept >= old.base) & (renumbering.kept < mark)]
-        new.filled[renumbering.apply(kept) - new.base] = old.filled[kept - old.base]
-        new.remaining = int(np.count_nonzero(new.filled == MISSING))
+        kernels.put(new.states, renumbering.apply(kept) - new.base, old.states_of(kept))
+        new.remaining = kernels.missing_in(new.states, 0, new.remaining)
         self._records[number] = new
 
     def record(self, number: int, head: int) -> Record:
@@ -152,4 +154,4 @@ class Hole:
 
     @property
     def nbytes(self) -> int:
-        return sum(record.filled.nbytes for record in self._records.values())
+        return sum(record.states.nbytes for record in self._records.values())

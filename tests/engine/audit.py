@@ -18,6 +18,7 @@ from midstream.engine.access import BandPath, HashPath
 from midstream.engine.nodes import JoinNode
 from midstream.engine.tree import TreeExecutor
 from midstream.kernels import rings as kernels
+from midstream.kernels.boxes import FILLING, MISSING
 from midstream.query.model import WindowKind
 from midstream.state.window import BaseWindow
 
@@ -113,7 +114,7 @@ def in_box(node: JoinNode, combination: Combination) -> bool:
         record = hole._records.get(number)
         if one >= hole._marks[number]:
             return False
-        if record is not None and (one < record.base or record.filled[one - record.base] != 0):
+        if record is not None and (one < record.base or record.states_of(np.array([one]))[0] != MISSING):
             return False
     return True
 
@@ -155,8 +156,8 @@ def _check_hole(node: JoinNode, windows: list[BaseWindow]) -> None:
         record, head = hole._records.get(number), windows[number].head
         remaining = max(hole._marks[number] - head, 0)
         if record is not None:
-            filled = record.filled[max(head - record.base, 0) :]
-            assert not (record.filled == 2).any()
-            remaining = int(np.count_nonzero(filled == 0))
+            states = record.states_of(np.arange(record.base, record.mark))
+            assert not (states == FILLING).any()
+            remaining = int(np.count_nonzero(states[max(head - record.base, 0) :] == MISSING))
         assert hole.remaining(number, head) == remaining
         assert remaining > 0, "a hole that is empty in one dimension is dropped"

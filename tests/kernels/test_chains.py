@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from midstream.kernels import chains
+from midstream.kernels import boxes, chains
 from midstream.kernels.types import COUNT, NO_ID, ROW, VISITED, Chains, Combos, Ring
 
 from .twins import INT64S, Entries, Ints, drained, draw_combos, ints, layout_of, naive_join, naive_mix, new_cursor
@@ -200,12 +200,14 @@ def test_claim_takes_missing_rows_once(seed: int) -> None:
     filled = rng.choice(np.array([0, 0, 1, 2], np.uint8), mark - base)
     keys = ints(1, 1, 2, 7)
     wanted = [one for one in range(max(head, base), mark) if entries.keys[one] in (1, 2) and filled[one - base] == 0]
-    before = filled.copy()
-    claimed = chains.claim(made, head, keys, mark, filled, base)
+    states, places = boxes.room_for(len(filled)), np.arange(len(filled))
+    boxes.put(states, places, filled)
+    claimed = chains.claim(made, head, keys, mark, states, base)
     assert sorted(claimed.tolist()) == wanted and len(wanted) > len(keys)
-    assert [one + base for one in np.flatnonzero(filled != before).tolist()] == wanted
-    assert (filled[np.array(wanted) - base] == 2).all()
-    assert len(chains.claim(made, head, keys, mark, filled, base)) == 0
+    after = boxes.states_of(states, places)
+    assert [one + base for one in np.flatnonzero(after != filled).tolist()] == wanted
+    assert (after[np.array(wanted) - base] == boxes.FILLING).all()
+    assert len(chains.claim(made, head, keys, mark, states, base)) == 0
 
 
 @pytest.mark.parametrize("width", [1, 3])

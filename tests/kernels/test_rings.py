@@ -1,4 +1,4 @@
-"""Rings: gathering, finding the living, collecting the dead, numbering, and the marks of a hole."""
+"""Rings: gathering, finding the living, collecting the dead, and numbering."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from midstream.kernels import rings
-from midstream.kernels.types import LARGEST, Combos, Ring
+from midstream.kernels.types import LARGEST, Ring
 
 from .twins import Ints, ints
 
@@ -145,47 +145,3 @@ def test_rows_leave_when_their_nth_successor_comes(seed: int, size: int) -> None
             wanted = stream[ordinal + size] - 1 if ordinal + size < len(stream) else LARGEST
             assert ends[one % 64] == wanted
         head = entry_at
-
-
-def test_claim_takes_each_row_of_the_box_once() -> None:
-    filled = np.array([0, 1, 0, 2, 0, 0], np.uint8)
-    found = ints(3, 10, 11, 12, 12, 13, 15, 10, 16, 99)
-    claimed = rings.claim(found, 16, filled, 10)
-    assert claimed.tolist() == [10, 12, 15]
-    assert filled.tolist() == [2, 1, 2, 2, 0, 2]
-    rings.settle(claimed, filled, 10)
-    assert filled.tolist() == [1, 1, 1, 2, 0, 1]
-    assert rings.claim(ints(10, 12, 15), 16, filled, 10).tolist() == []
-    assert [rings.unfilled(filled, begin, end) for begin, end in [(0, 6), (4, 5), (5, 6), (3, 3)]] == [1, 1, 0, 0]
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_box(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    rows, ends = rng.integers(0, 30, (200, 3)), rng.integers(0, 9, 200)
-    filled = rng.choice(np.array([0, 1, 2, 2, 2, 2], np.uint8), 15)
-    marks, floor = ints(28, 23, 26), seed
-    combos = Combos(rows, np.zeros(200, np.int64), ends)
-    passed = rng.random(200) < 0.5
-    all_pass = rings.in_box(combos, marks, 1, (filled, 8), floor, passed)
-    wanted = [
-        bool(end >= floor and (row < marks).all() and 8 <= row[1] < 23 and filled[row[1] - 8] == 2)
-        for row, end in zip(rows, ends.tolist(), strict=True)
-    ]
-    assert passed.tolist() == wanted and not all_pass
-    chosen = np.flatnonzero(passed)
-    assert len(chosen) > 10
-    inside = Combos(rows[chosen], combos.starts[chosen], ends[chosen])
-    assert rings.in_box(inside, marks, 1, (filled, 8), floor, np.empty(len(chosen), np.bool_))
-
-
-@pytest.mark.parametrize("limit", [0, 1, 3, 100])
-def test_missing_rows_from_the_top(limit: int) -> None:
-    """Asked again and again, every missing place comes once, the highest first."""
-    filled = np.random.default_rng(1).integers(0, 3, 60).astype(np.uint8)
-    top, found, bottom = 50, [], 7
-    for _ in range(60):
-        places, top = rings.missing_from_top(filled, top, bottom, limit)
-        assert len(places) <= limit
-        found += places.tolist()
-    assert found == [one for one in range(49, 6, -1) if filled[one] == 0 and limit]

@@ -12,9 +12,10 @@ import numpy as np
 import midstream as ms
 from midstream.engine.nodes import JoinNode
 from midstream.engine.tree import TreeExecutor
+from midstream.kernels.boxes import MISSING
 from midstream.migrate.jisc import Filling
 from midstream.state import rings
-from midstream.state.hole import MISSING, Hole
+from midstream.state.hole import Hole
 from midstream.state.window import BaseWindow
 
 Rows = tuple[int, ...]
@@ -53,7 +54,7 @@ def _lacks(hole: Hole, inputs: tuple[int, ...], rows: Rows) -> bool:
     assert hole._inputs == inputs, "the hole has its columns in another order than the state"
     for number, row in zip(inputs, rows, strict=True):
         record = hole._records.get(number)
-        if row >= hole._marks[number] or (record is not None and record.filled[row - record.base] != MISSING):
+        if row >= hole._marks[number] or (record is not None and record.states_of(np.array([row]))[0] != MISSING):
             return False
     return True
 

@@ -117,8 +117,8 @@ def test_a_hole_without_rows_of_an_input_is_gone_at_once() -> None:
     assert Hole((0, 1), {0: 5, 1: 6}).forget({0: 4, 1: 5})
 
 
-def test_records_cost_a_byte_a_row_and_only_for_inputs_that_are_filled() -> None:
+def test_records_cost_two_bits_a_row_and_only_for_inputs_that_are_filled() -> None:
     hole = Hole((0, 1), {0: 1000, 1: 2000})
     assert hole.nbytes == 0
     hole.claim(1, 500, np.array([600]))
-    assert hole.nbytes == 1500
+    assert hole.nbytes == 1500 / 4
