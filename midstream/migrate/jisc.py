@@ -1,7 +1,8 @@
 """JISC, just-in-time state completion: states that are new in the plan start as holes and fill as they are probed.
 
-After each push some more holes are filled in the background, so that the migration comes to an end even if some rows
-are never probed. With a budget of 0 it is pure JISC: what is never probed is never filled, and expires.
+After each push more holes are filled in the background if probes have filled few, so that the migration comes to an end
+even if some rows are never probed. With a budget of 0 it is pure JISC: what is never probed is never filled, and
+expires.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from midstream.migrate.strategy import Options, Transition
 from midstream.plan.tree import Plan
 from midstream.state.window import Renumbering
 
-#: Without a budget of the caller's: holes filled after a push, per row of the push, and at least so many.
+#: Without a budget of the caller's: holes filled by a push, per row of the push, and at least so many. What probes have
+#: filled counts, so that a push whose rows fill much by themselves does not fill more on top.
 HOLES_PER_ROW = 1 / 16
 LEAST_HOLES = 64
 #: Rows filled at a time: few where a time has to be kept, more where only their number counts.
@@ -66,6 +68,7 @@ class Filling:
         self._options = options
         self.recorder = recorder
         self._rows = 0
+        self._filled_before = executor.filler.rows_filled
 
     @property
     def plan(self) -> Plan:
@@ -87,6 +90,7 @@ class Filling:
         self._fill_in_the_background(began)
         filler, holes = self.executor.filler, self.executor.holes()
         self._rows = 0
+        self._filled_before = filler.rows_filled
         self.recorder.spend(began)
         self.recorder.batch(holes, filler.rows_filled, filler.entries_filled, self.executor.hole_bytes())
         if holes:
@@ -97,7 +101,8 @@ class Filling:
     def _fill_in_the_background(self, began: float) -> None:
         seconds, holes = self._options.budget_seconds, self._options.budget_holes
         if seconds is None and holes is None:
-            holes = max(LEAST_HOLES, int(self._rows * HOLES_PER_ROW))
+            probed = self.executor.filler.rows_filled - self._filled_before
+            holes = max(LEAST_HOLES, int(self._rows * HOLES_PER_ROW)) - probed
         for node in self.executor.joins():
             while node.state is not None and node.state.hole is not None:
                 if seconds is not None and time.perf_counter() - began >= seconds:
