@@ -239,8 +239,9 @@ def soak(
     result is wrong, or if something grew in a run of ten minutes or more.
     """
     from midstream.app import soak as soaking
+    from midstream.app.soak_run import Course
 
-    course = soaking.Course(minutes, feed_every, migrate_every, kill_every, rows, seed)
+    course = Course(minutes, feed_every, migrate_every, kill_every, rows, seed)
     if not soaking.run(course, console, out, keep):
         raise typer.Exit(1)
 

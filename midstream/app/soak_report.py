@@ -12,7 +12,7 @@ from midstream.app.screen import count, size
 from midstream.app.soak_picture import TOLERANCE, Measured, halves, rank_of
 
 if TYPE_CHECKING:
-    from midstream.app.soak import Soak
+    from midstream.app.soak_run import Soak
     from midstream.app.soak_streams import Comparison
 
 
