@@ -18,7 +18,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from midstream.app.demo_streams import Story
+from midstream.app.demo_streams import NEW_PLAN, Story
 from midstream.app.screen import count, size
 
 if TYPE_CHECKING:
@@ -43,23 +43,24 @@ RECOVERED = Part("after the change, new plan", "cyan")
 PARTS = (QUIET, SUFFERING, CHANGING, RECOVERED)
 
 
-def part_of(batch: int, story: Story) -> Part:
-    """Which part of the story a batch belongs to."""
-    if batch < story.quiet:
-        return QUIET
-    if batch < story.quiet + story.suffering:
-        return SUFFERING
-    return CHANGING if batch == story.quiet + story.suffering else RECOVERED
+def parts_of(batches: Sequence[Batch], story: Story) -> list[Part]:
+    """Which part of the story each batch belongs to, by the flip of the streams and by the plans that cells had."""
+    found: list[Part] = []
+    for one in batches:
+        if NEW_PLAN in one.plans.values():
+            found.append(RECOVERED if CHANGING in found else CHANGING)
+        else:
+            found.append(QUIET if one.number < story.quiet else SUFFERING)
+    return found
 
 
-def note(batch: Batch, story: Story) -> str:
+def note(batch: Batch, part: Part, story: Story) -> str:
     """What there is to say about a batch."""
     if batch.number == 0:
         return "starts workers and hosts"
     if batch.number == story.quiet:
         return "the attack begins: selectivities flip"
-    shown = migration_text(batch.migrations)
-    return shown if part_of(batch.number, story) in (CHANGING, RECOVERED) else ""
+    return migration_text(batch.migrations) if part in (CHANGING, RECOVERED) else ""
 
 
 def migration_text(migrations: Mapping[int, Mapping[str, Any]]) -> str:
@@ -123,8 +124,13 @@ class ChartScreen:
             scale = self._batches[1].rate * _HEADROOM if len(self._batches) > 1 else 0.0
             bar = self._bar(batch, scale) if scale else ""
             told = f"{batch.number:5} {count(batch.rate):>9} {bar:{_BAR}} {count(batch.rows_out):>8} {batch.late:4}"
-            line = f"{told}  {plans_text(batch.plans)}  {note(batch, self._story)}"
+            what = note(batch, parts_of(self._batches, self._story)[-1], self._story)
+            line = f"{told}  {plans_text(batch.plans)}  {what}"
             self._console.print(line.rstrip(), highlight=False, soft_wrap=True, markup=False)
+
+    def tell(self, command: str) -> None:
+        """Show what is typed meanwhile."""
+        self._console.print(f"$ {command}", style="bold", highlight=False, soft_wrap=True, markup=False)
 
     def _bar(self, batch: Batch, top: float) -> str:
         return "█" * min(max(1, round(batch.rate / top * _BAR)), _BAR)
@@ -139,11 +145,10 @@ class ChartScreen:
         table.add_column("plan of the cells")
         table.add_column("")
         top = max((one.rate for one in self._batches), default=1.0)
-        for one in self._batches:
-            colour = part_of(one.number, self._story).colour
-            bar = Text(self._bar(one, top), style=colour)
-            late, plans = str(one.late), Text(plans_text(one.plans), style=colour)
-            what = Text(note(one, self._story), style="dim")
+        for one, part in zip(self._batches, parts_of(self._batches, self._story), strict=True):
+            bar = Text(self._bar(one, top), style=part.colour)
+            late, plans = str(one.late), Text(plans_text(one.plans), style=part.colour)
+            what = Text(note(one, part, self._story), style="dim")
             table.add_row(str(one.number), count(one.rate), bar, count(one.rows_out), late, plans, what)
         return Group(table, self._footer())
 
@@ -172,7 +177,8 @@ def rate_of(batches: Iterable[Batch]) -> float:
 
 def counted(batches: Sequence[Batch], part: Part, story: Story) -> list[Batch]:
     """The batches of a part; the very first, which starts processes, is left out."""
-    return [one for one in batches if one.number > 0 and part_of(one.number, story) is part]
+    found = zip(batches, parts_of(batches, story), strict=True)
+    return [one for one, its in found if one.number > 0 and its is part]
 
 
 def summary(batches: Sequence[Batch], story: Story) -> Table:
@@ -215,7 +221,8 @@ def draw(batches: Sequence[Batch], story: Story, path: Path) -> bool:
             label=part.name,
         )
     top = max((one.rate / 1000 for one in batches), default=1.0) * 1.2
-    for at, text in ((story.quiet, "selectivities flip"), (story.quiet + story.suffering, "the plan changes")):
+    changed = [one.number for one in counted(batches, CHANGING, story)]
+    for at, text in ((story.quiet, "selectivities flip"), *((number, "the plan changes") for number in changed)):
         axes.axvline(at - 0.5, color="black", linestyle="--", linewidth=1)
         axes.text(at - 0.4, top * 0.97, text, va="top")
     axes.set_ylim(0, top)

@@ -1,7 +1,8 @@
 """The main demo: a four-way join on Spark whose plan turns bad half-way and is changed while the query runs.
 
-It writes the streams as Parquet files, joins them batch by batch, shows the throughput of each, and compares all
-results with a batch join by Spark SQL. Everything but a picture and Spark's log is in a temporary folder.
+It writes the streams as Parquet files, joins them batch by batch, shows the throughput of each, has the plan changed
+through the control folder as a person would who watches it, and compares all results with a batch join by Spark SQL.
+Everything but a picture and Spark's log is in a temporary folder.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def run(story: Story, console: Console, out: Path) -> bool:
             event_time="ts",
             delay=f"{demo_streams.DELAY_SECONDS} seconds",
             plan=demo_streams.OLD_PLAN,
-            schedule=[(story.change, demo_streams.NEW_PLAN)],
+            batches=story.batches,
         )
         try:
             with contextlib.ExitStack() as stack:
@@ -94,7 +95,8 @@ def _introduce(story: Story, console: Console) -> None:
     console.print(
         f"Half-way an attack begins: logins gather on a few accounts, flows scatter over many addresses.\n"
         f"The plan {demo_streams.OLD_PLAN}, good until then, now makes large intermediate results.\n"
-        f"A schedule tells every cell to go over to {demo_streams.NEW_PLAN} {story.suffering} batches later.",
+        f"After {story.suffering} batches of that a command tells the running query to go over to "
+        f"{demo_streams.NEW_PLAN}.",
         highlight=False,
     )
 
@@ -131,6 +133,8 @@ def _join(session: Any, job: Any, story: Story, console: Console) -> list[Batch]
             if batch is not None:
                 batches.append(batch)
                 screen.show(batch)
+                if len(batches) == story.quiet + story.suffering:
+                    screen.tell(demo.migrate(job, demo_streams.NEW_PLAN))
     return batches
 
 

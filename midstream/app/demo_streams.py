@@ -68,7 +68,10 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Story:
-    """How long each part is, in batches, and how many rows a batch has of each stream."""
+    """How long each part is, in batches, and how many rows a batch has of each stream.
+
+    The command for a new plan is given after the suffering batches; the batch that runs by then still has the old one.
+    """
 
     rows: int = 80_000
     quiet: int = 5
@@ -84,16 +87,6 @@ class Story:
     def total(self) -> int:
         """The rows of all streams."""
         return self.rows * self.batches * len(_KEYS)
-
-    @property
-    def flip(self) -> int:
-        """When the attack begins, in microseconds of event time."""
-        return _moment(self.quiet * BATCH_SECONDS)
-
-    @property
-    def change(self) -> int:
-        """The moment of event time for the new plan: the watermark reaches it before the first recovered batch."""
-        return _moment((self.quiet + self.suffering) * BATCH_SECONDS - BATCH_SECONDS // 2)
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -144,7 +137,3 @@ def _arrival(times: Integers, rng: np.random.Generator) -> Integers:
         rng.random(len(times)) < _STRAGGLERS, rng.integers(0, DELAY_SECONDS * _SECOND * 9 // 10, len(times)), 0
     )
     return np.argsort(times + waits, kind="stable")
-
-
-def _moment(seconds: int) -> int:
-    return int((_START + np.timedelta64(seconds, "s")).astype(np.int64))

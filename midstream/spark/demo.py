@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,10 +20,11 @@ from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
 from midstream.errors import SparkError
-from midstream.spark import Progress, cell_reports, sql
+from midstream.spark import Progress, cell_reports, control, sql
 
 #: With more cores than this, batches of the demo's size would be all overhead.
 MOST_CORES = 4
+_TRIGGER = "1 second"
 _LOOK_SECONDS = 0.1
 _END_SECONDS = 20.0
 
@@ -70,11 +72,16 @@ class Job:
     event_time: str
     delay: str
     plan: str
-    schedule: Sequence[tuple[int, str]]
+    batches: int
 
     @property
     def results(self) -> Path:
         return self.folder / "results"
+
+    @property
+    def control(self) -> Path:
+        """The folder through which the running join gets commands."""
+        return self.folder / "control"
 
 
 @contextlib.contextmanager
@@ -132,32 +139,40 @@ def run(session: SparkSession, job: Job) -> Iterator[Batch | None]:
         path = str(job.folder / stream)
         schema = session.read.parquet(path).schema
         frames[stream] = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(path)
-    joined = sql(job.text, frames, job.event_time, job.delay, plan=job.plan, schedule=job.schedule)
+    joined = sql(job.text, frames, job.event_time, job.delay, plan=job.plan, control=str(job.control))
     query = (
         joined.writeStream.format("parquet")
         .option("checkpointLocation", str(job.folder / "checkpoint"))
-        .trigger(availableNow=True)
+        .trigger(processingTime=_TRIGGER)
         .start(str(job.results))
     )
     try:
-        seen = -1
-        is_running = True
-        while is_running:
+        seen, done = -1, 0
+        while done < job.batches:
             is_running = query.isActive
             for one in query.recentProgress:
                 if one.batchId > seen:
                     seen = one.batchId
                     if one.numInputRows:
+                        done += 1
                         yield batch_of(one)
             yield None
-            if is_running:
-                time.sleep(_LOOK_SECONDS)
-        problem = query.exception()
-        if problem is not None:
-            raise SparkError(f"demo: the streaming query failed: {_first_line(str(problem))}")
+            problem = query.exception()
+            if problem is not None:
+                raise SparkError(f"demo: the streaming query failed: {_first_line(str(problem))}")
+            if not is_running and done < job.batches:
+                raise SparkError(f"demo: the streaming query ended after {done} of {job.batches} batches")
+            time.sleep(_LOOK_SECONDS)
+        query.processAllAvailable()  # a batch without rows may follow for the watermark; let it end in peace
     finally:
         with contextlib.suppress(Exception):  # the session ends it otherwise
             query.stop()
+
+
+def migrate(job: Job, plan: str) -> str:
+    """Tell the running join to change to a plan; the command that does the same in a terminal."""
+    control(job.control).migrate(plan)
+    return f"midstream control {job.control} migrate {shlex.quote(plan)}"
 
 
 def batch_of(one: Any) -> Batch:

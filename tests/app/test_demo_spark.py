@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from midstream.app.demo_screen import (
     ChartScreen,
     counted,
     note,
-    part_of,
+    parts_of,
     summary,
 )
 from midstream.app.demo_streams import NEW_PLAN, OLD_PLAN, Story
@@ -46,13 +47,17 @@ def batches() -> list[Any]:
 
 
 def test_every_batch_belongs_to_a_part() -> None:
-    parts = [part_of(number, STORY) for number in range(STORY.batches)]
-    assert parts == [QUIET] * 3 + [SUFFERING] * 2 + [CHANGING, RECOVERED]
+    assert parts_of(batches(), STORY) == [QUIET] * 3 + [SUFFERING] * 2 + [CHANGING, RECOVERED]
+
+
+def test_a_command_that_comes_late_lengthens_the_suffering() -> None:
+    told = [replace(one, plans={0: OLD_PLAN} if one.number < 6 else {0: NEW_PLAN}) for one in batches()]
+    assert parts_of(told, STORY)[3:] == [SUFFERING] * 3 + [CHANGING]
 
 
 def test_the_first_batch_is_not_counted() -> None:
     assert [one.number for one in counted(batches(), QUIET, STORY)] == [1, 2]
-    assert note(batches()[0], STORY) == "starts workers and hosts"
+    assert note(batches()[0], QUIET, STORY) == "starts workers and hosts"
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -62,6 +67,7 @@ def test_every_batch_is_shown_with_its_rate_and_plan(terminal: bool) -> None:
     with ChartScreen(console, STORY) as screen:
         for one in batches():
             screen.show(one)
+        screen.tell("midstream control PATH migrate PLAN")
     text = out.getvalue()
     for piece in (
         "400",
@@ -71,10 +77,11 @@ def test_every_batch_is_shown_with_its_rate_and_plan(terminal: bool) -> None:
         "selectivities flip",
         "jisc: cell 0 98.5 %",
         "jisc: all cells 100 %",
+        "$ midstream control PATH migrate PLAN",
     ):
         assert piece in text
     if not terminal:
-        assert len(text.splitlines()) == 1 + STORY.batches
+        assert len(text.splitlines()) == 1 + STORY.batches + 1
 
 
 def test_the_summary_has_throughput_before_during_and_after() -> None:
@@ -137,7 +144,7 @@ def test_the_demo_ends_with_the_same_rows_and_leaves_nothing_behind(tmp_path: Pa
     ran = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "same rows: Spark SQL" in ran.stdout and ran.stderr == ""
-    assert NEW_PLAN in ran.stdout and "jisc: all cells 100 %" in ran.stdout
+    assert NEW_PLAN in ran.stdout and "jisc: " in ran.stdout and "/control migrate " in ran.stdout
     assert not list(temporary.glob("midstream-demo-*"))
     assert (tmp_path / "out" / "demo-spark.log").exists()
 

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 import midstream as ms
 from midstream.app import demo_streams
-from midstream.app.demo_streams import BATCH_SECONDS, DELAY_SECONDS, NEW_PLAN, OLD_PLAN, Story, write
+from midstream.app.demo_streams import DELAY_SECONDS, NEW_PLAN, OLD_PLAN, Story, write
 
 STORY = Story(rows=4_000, quiet=2, suffering=2, recovered=2, seed=3)
 SECOND = 1_000_000
@@ -48,16 +48,6 @@ def test_files_are_read_in_the_order_of_their_batches(folder: Path) -> None:
     for stream in STORY.streams:
         times = [path.stat().st_mtime for path in sorted((folder / stream).iterdir())]
         assert times == sorted(set(times)) and len(times) == STORY.batches
-
-
-def test_the_change_is_due_in_the_batch_that_is_said_to_change(folder: Path) -> None:
-    """Spark's watermark before a batch is what the batches before it have reached, less the delay."""
-    before = STORY.quiet + STORY.suffering
-    for number, is_due in [(before - 1, False), (before, True)]:
-        earlier = [batch(folder, one) for one in range(number)]
-        reached = min(max(int(microseconds(one[stream]).max()) for one in earlier) for stream in STORY.streams)
-        assert (reached - DELAY_SECONDS * SECOND >= STORY.change) is is_due
-    assert STORY.change - STORY.flip == (STORY.suffering * BATCH_SECONDS - BATCH_SECONDS // 2) * SECOND
 
 
 def made(engine: ms.Engine) -> int:
