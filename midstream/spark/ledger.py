@@ -49,7 +49,7 @@ class Ledger:
     routing: dict[str, Any]
     query: dict[str, Any]
     windows: list[list[Any]]
-    columns: dict[str, list[str]]
+    columns: dict[str, dict[str, str]]
     plan_in_code: str | None
     plan: str | None = None
     stamp: str = ""

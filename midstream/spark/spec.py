@@ -70,9 +70,10 @@ class JoinSpec:
         return windows_as_json(self.query)
 
     @cached_property
-    def columns(self) -> dict[str, list[str]]:
-        """The columns of each lane that cells keep."""
-        return {name: list(schema.names) for name, schema in self.routing.cell_query.schemas.items()}
+    def columns(self) -> dict[str, dict[str, str]]:
+        """The columns of each lane that cells keep, with their types."""
+        schemas = self.routing.cell_query.schemas
+        return {name: {field.name: str(field.type) for field in schema} for name, schema in schemas.items()}
 
     @cached_property
     def identity(self) -> str:

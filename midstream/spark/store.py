@@ -182,13 +182,19 @@ def _check_windows(spec: JoinSpec, ledger: Ledger, where: str) -> None:
 
 
 def _check_columns(spec: JoinSpec, ledger: Ledger, where: str) -> None:
-    for lane, names in spec.columns.items():
-        missing = [name for name in names if name not in ledger.columns[lane]]
-        if missing:
-            raise SparkError(
-                f"{where}: the checkpoint did not keep column {missing[0]!r} of {lane!r}; "
-                "use only columns that the query used when the checkpoint was made, or start with a new checkpoint"
-            )
+    for lane, columns in spec.columns.items():
+        kept = ledger.columns[lane]
+        for name, type in columns.items():
+            if name not in kept:
+                raise SparkError(
+                    f"{where}: the checkpoint did not keep column {name!r} of {lane!r}; "
+                    "use only columns that the query used when the checkpoint was made, or start with a new checkpoint"
+                )
+            if kept[name] != type:
+                raise SparkError(
+                    f"{where}: the checkpoint has column {name!r} of {lane!r} as {kept[name]}, the query as {type}; "
+                    f"cast it to {kept[name]} before the join, or start with a new checkpoint"
+                )
 
 
 def without_late(times: Ints, rows: pa.Table, watermark: int) -> tuple[pa.Table, Ints | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -305,6 +306,17 @@ def test_a_column_that_was_not_kept_is_refused() -> None:
     before = spec_of(TEXT.replace("SELECT a.v, b.v AS w", "SELECT b.v AS w"))
     with pytest.raises(ms.SparkError, match=r"cell 0 of 2: the checkpoint did not keep column 'v' of 'a'; use only"):
         reopened(before=before)
+
+
+def test_a_column_of_another_type_is_refused() -> None:
+    now = spec_of()
+    schema = now.schemas["a"]
+    at = schema.get_field_index("v")
+    data = opened(None, now, "").to_bytes()
+    other = replace(now, schemas={**now.schemas, "a": schema.set(at, pa.field("v", pa.int16()))})
+    told = "cell 0 of 2: the checkpoint has column 'v' of 'a' as string, the query as int16; cast it to string"
+    with pytest.raises(ms.SparkError, match=told):
+        opened(data, other, "cell 0 of 2")
 
 
 @pytest.mark.parametrize(
