@@ -58,6 +58,10 @@ def migrate(
         command = control.migrate(plan, strategy, cell)
         console.print(f"given: {command.identity}", highlight=False)
         return
+    if not console.is_terminal:
+        control.migrate(plan, strategy, cell, wait=True, timeout=timeout)
+        console.print(_shown(control.status()))
+        return
     with Live(_shown(control.status()), console=console, refresh_per_second=4) as live:
         control.migrate(
             plan, strategy, cell, wait=True, timeout=timeout, on_progress=lambda found: live.update(_shown(found))

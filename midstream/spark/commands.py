@@ -122,5 +122,10 @@ def obey(commands: Sequence[Addressed], migrate: Callable[[str, str | None], obj
                 migrate(one.plan, one.strategy)
             except Exception as problem:
                 reason = str(problem)
-        answers.append([one.identity, "" if reason is None else reason[:_LONGEST_REASON]])
+        answers.append([one.identity, "" if reason is None else _shortened(reason)])
     return answers
+
+
+def _shortened(reason: str) -> str:
+    """A reason that fits into a report, and shows that there was more of it."""
+    return reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 4].rsplit(" ", 1)[0] + " ..."
