@@ -106,6 +106,16 @@ CONTENDERS = (
         _chain,
         _TWO_PARTITIONS | {f"{_STORE}.providerClass": f"{_STATE}.RocksDBStateStoreProvider"},
     ),
+    Contender(
+        "chain-rocksdb-changelog",
+        "Spark's chain, RocksDB with changelog checkpointing",
+        _chain,
+        _TWO_PARTITIONS
+        | {
+            f"{_STORE}.providerClass": f"{_STATE}.RocksDBStateStoreProvider",
+            f"{_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+        },
+    ),
     Contender("floor-read", "floor: read Parquet only", _read, sink="noop"),
     Contender("floor-hand-over", "floor: read Parquet, hand to mapInArrow", _hand_over, sink="noop"),
 )
