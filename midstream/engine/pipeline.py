@@ -53,7 +53,13 @@ class Pipeline:
     def begin(self, transition: Callable[[Situation], Course]) -> None:
         """Go on with the course that a transition makes of the one that runs. Only between pushes."""
         situation = Situation(self._query, self._windows, self.readers, self._course, self._purged_to, self._held)
-        self._course = transition(situation)
+        self._go_over_to(transition(situation))
+
+    def _go_over_to(self, course: Course) -> None:
+        if course is not self._course:
+            self._course = course
+            if isinstance(course, TreeExecutor):
+                course.forget_other_indexes()
 
     @property
     def course(self) -> Course:
@@ -86,7 +92,7 @@ class Pipeline:
         for chunk in chunks(accepted):
             yield from self._process(self._arrived(chunk.rows))
             self._purge(min(watermark, chunk.unprocessed_from))
-        self._course = self._course.after_push(self._purged_to)
+        self._go_over_to(self._course.after_push(self._purged_to))
         yield from self._held.take()
 
     def _arrived(self, rows_of: Mapping[str, Accepted]) -> dict[int, Arrived]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from midstream.engine.access import HashPath
 from midstream.engine.arrivals import InputReader
 from midstream.engine.combos import Block, Delta, heads_of
 from midstream.engine.filling import Filler, drained, store
@@ -110,6 +111,16 @@ class TreeExecutor:
         new.state.hole = None if hole is None else hole.reordered(new.inputs)
         store(new, Delta(new.inputs, combos, self._windows))
         return True
+
+    def forget_other_indexes(self) -> None:
+        """This plan runs alone: what only other plans needed of the windows is not kept."""
+        used: dict[int, set[tuple[int, ...]]] = {}
+        for node in self.joins():
+            for child in (node.left, node.right):
+                if isinstance(child, LeafNode) and isinstance(child.path, HashPath):
+                    used.setdefault(child.number, set()).add(child.path.classes)
+        for number, window in enumerate(self._windows):
+            window.keep_composites(used.get(number, ()))
 
     def joins(self) -> Iterator[JoinNode]:
         """The joins of the plan, children first."""

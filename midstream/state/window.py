@@ -10,7 +10,7 @@ window more than half dead when it is full is it packed, which renumbers its row
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -177,6 +177,10 @@ class BaseWindow:
             index.insert(self.head, codes, *self._intervals())
             self.hash_indexes[classes] = index
         return True
+
+    def keep_composites(self, used: Collection[tuple[int, ...]]) -> None:
+        """Forget indexes on composite keys but these: each costs memory, and time whenever rows enter."""
+        self.hash_indexes = {key: index for key, index in self.hash_indexes.items() if len(key) == 1 or key in used}
 
     def _intervals(self) -> tuple[Ints, Ints]:
         return rings.read(self.starts, self.head, self.tail), rings.read(self.ends, self.head, self.tail)
