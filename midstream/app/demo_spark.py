@@ -8,12 +8,7 @@ Everything but a picture and Spark's log is in a temporary folder.
 from __future__ import annotations
 
 import contextlib
-import shutil
-import signal
-import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +18,7 @@ from midstream.app import demo_streams
 from midstream.app.demo_screen import ChartScreen, draw, summary
 from midstream.app.demo_streams import Story
 from midstream.app.doctor import JAVA_ADVICE, Java, find_java, missing_for_spark
+from midstream.app.scratch import scratch_folder
 from midstream.app.screen import count
 from midstream.errors import SparkError
 
@@ -39,7 +35,7 @@ def run(story: Story, console: Console, out: Path) -> bool:
     log_path = out / "demo-spark.log"
     started = time.monotonic()
     _introduce(story, console)
-    with temporary_folder() as folder, log_path.open("wb") as log:
+    with scratch_folder("demo") as folder, log_path.open("wb") as log:
         _write(story, folder, console)
         compile_kernels(console)
         # Imported here: it needs PySpark, and all that can be said without it has been said.
@@ -138,10 +134,11 @@ def _join(session: Any, job: Any, story: Story, console: Console) -> list[Batch]
     return batches
 
 
-def print_verdict(verdict: Comparison, console: Console) -> None:
+def print_verdict(verdict: Comparison, console: Console, joined: str = "all files") -> None:
+    """What came of the comparison with Spark SQL, which `joined` everything at once."""
     if verdict.ok:
         console.print(
-            f"[bold green]same rows[/]: Spark SQL, joining all files at once, has the same {count(verdict.expected)} "
+            f"[bold green]same rows[/]: Spark SQL, joining {joined} at once, has the same {count(verdict.expected)} "
             "results; none is missing, none is extra",
             highlight=False,
         )
@@ -151,19 +148,3 @@ def print_verdict(verdict: Comparison, console: Console) -> None:
             f"missing; {count(verdict.extra)} are there that should not be",
             highlight=False,
         )
-
-
-@contextlib.contextmanager
-def temporary_folder() -> Iterator[Path]:
-    """A folder that is gone afterwards, also after Ctrl-C or a request to end."""
-
-    def leave(number: int, frame: object) -> None:
-        sys.exit(128 + number)
-
-    folder = Path(tempfile.mkdtemp(prefix="midstream-demo-"))
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield folder
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        shutil.rmtree(folder, ignore_errors=True)

@@ -24,6 +24,7 @@ JAVA_ADVICE = (
     "install it (Debian, Ubuntu: sudo apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) "
     "or set JAVA_HOME to one"
 )
+MAVEN_ADVICE = "install it (Debian, Ubuntu: sudo apt-get install maven; macOS: brew install maven)"
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,7 @@ def _for_spark() -> Iterator[Finding]:
     for package, (first, beyond) in SPARK.items():
         yield _package_for_spark(package, first, beyond, wanted)
     yield _java(wanted)
+    yield _maven()
     yield _worker_python(wanted)
     missing = [package for package in CONNECT if _version(package) is None]
     if missing:
@@ -167,6 +169,14 @@ def _java(wanted: bool) -> Finding:
         advice = f"{java.path} {told}; Spark needs {OLDEST_JAVA} or newer; {JAVA_ADVICE}"
         return Finding("java", advice, False if wanted else None)
     return Finding("java", f"{java.version} at {java.path}")
+
+
+def _maven() -> Finding:
+    """Never bad where it is missing: only the Kafka demo and tests need it, until their jars have been fetched."""
+    path = shutil.which("mvn")
+    if path is None:
+        return Finding("maven", f"none; only fetches Kafka's jars, once, for demo and tests; {MAVEN_ADVICE}", None)
+    return Finding("maven", f"{path}; only for Kafka, whose jars it fetches once")
 
 
 def _worker_python(wanted: bool) -> Finding:

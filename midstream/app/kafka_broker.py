@@ -7,27 +7,24 @@ not outlive us. What a keeper could not take away, because it was killed itself,
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from base64 import urlsafe_b64encode
 from pathlib import Path
 
-from midstream.app import kafka_keeper
+from midstream.app import kafka_keeper, scratch
 from midstream.app.doctor import JAVA_ADVICE, find_java
 from midstream.errors import SparkError
 
 HOST = "127.0.0.1"
 PARTITIONS = 2
-_PREFIX = "midstream-kafka-"
-_NEW = "midstream-new-kafka-"
+_NAME = "kafka"
 _JVM = ("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 _START_SECONDS = 120.0
 _END_SECONDS = 30.0
@@ -111,23 +108,8 @@ class Broker:
 
 
 def sweep() -> list[Path]:
-    """Take away folders of brokers that are gone; those of living ones are locked."""
-    swept = []
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        try:
-            lock = os.open(folder / "lock", os.O_RDWR | os.O_NOFOLLOW)
-        except OSError:
-            continue  # somebody else's, or being taken away
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            continue
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-            swept.append(folder)
-        finally:
-            os.close(lock)
-    return swept
+    """Take away folders of brokers that are gone."""
+    return scratch.sweep(_NAME)
 
 
 def answers(port: int) -> bool:
@@ -143,7 +125,7 @@ def answers(port: int) -> bool:
 
 
 def _start(java: str, jars: list[Path], port: int, controller: int) -> tuple[Path, subprocess.Popen[bytes]]:
-    folder, lock = _locked_folder()
+    folder, lock = scratch.locked_folder(_NAME)
     try:
         properties = folder / "server.properties"
         properties.write_text(
@@ -167,16 +149,6 @@ def _start(java: str, jars: list[Path], port: int, controller: int) -> tuple[Pat
     finally:
         os.close(lock)
     return folder, process
-
-
-def _locked_folder() -> tuple[Path, int]:
-    """A new folder and the open file that locks it; it gets a name that is swept only when it is locked."""
-    made = Path(tempfile.mkdtemp(prefix=_NEW))
-    lock = os.open(made / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    folder = made.with_name(made.name.replace(_NEW, _PREFIX))
-    made.rename(folder)
-    return folder, lock
 
 
 def _free_ports() -> tuple[int, int]:

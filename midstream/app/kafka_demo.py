@@ -21,8 +21,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from midstream.app import kafka_jars
-from midstream.app.demo_spark import compile_kernels, print_verdict, require, temporary_folder
+from midstream.app.demo_spark import compile_kernels, print_verdict, require
 from midstream.app.kafka_broker import Broker
+from midstream.app.scratch import scratch_folder
 from midstream.app.screen import count
 from midstream.errors import SparkError
 from midstream.lab.shop import shop
@@ -63,12 +64,12 @@ class Shop:
 
     rows: int = 60_000
     seed: int = 42
-    parts: int = 12
+    parts: int = 14
 
     @property
     def change_at(self) -> int:
-        """The part after which the plan changes."""
-        return self.parts // 2 - 1
+        """The part after which the plan changes: a little before the half, as rows have to leave windows after it."""
+        return self.parts // 2 - 2
 
 
 def run(story: Shop, console: Console, out: Path) -> bool:
@@ -80,7 +81,7 @@ def run(story: Shop, console: Console, out: Path) -> bool:
     started = time.monotonic()
     console.rule("[bold]Midstream between Kafka topics: one running join, two plans")
     console.print(TEXT, style="cyan", highlight=False, soft_wrap=True)
-    with temporary_folder() as folder, log_path.open("wb") as log, contextlib.ExitStack() as stack:
+    with scratch_folder("demo") as folder, log_path.open("wb") as log, contextlib.ExitStack() as stack:
         total = write_input(story, folder / "input")
         compile_kernels(console)
         with console.status("starting a Kafka broker"):
@@ -100,7 +101,7 @@ def run(story: Shop, console: Console, out: Path) -> bool:
                 copied = demo_kafka.copied(session, job)
         except SparkError as problem:
             raise SparkError(f"{problem}; Spark's log is {log_path}") from problem
-    print_verdict(verdict, console)
+    print_verdict(verdict, console, "all messages of the topics")
     _print_copied(copied, console)
     console.print(f"{time.monotonic() - started:.0f} s in all; Spark's log is {log_path}", style="dim", highlight=False)
     return verdict.ok and copied.ok

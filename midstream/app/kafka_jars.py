@@ -21,9 +21,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from midstream.app.doctor import MAVEN_ADVICE
 from midstream.errors import SparkError
 
-MAVEN_ADVICE = "install it (Debian, Ubuntu: sudo apt-get install maven; macOS: brew install maven)"
 _MINUTES = 15
 _POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">

@@ -91,6 +91,16 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert find_java() == Java(str(tmp_path / "nowhere" / "bin" / "java"), None)
 
 
+def test_maven_is_only_for_kafka(versions: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = finding("maven")
+    assert found.ok is None and "Kafka" in found.value and "apt-get install maven" in found.value
+    program = tmp_path / "mvn"
+    program.write_text("#!/bin/sh\nexit 1\n")  # it is looked for, not run
+    program.chmod(0o755)
+    assert finding("maven") == Finding("maven", f"{program}; only for Kafka, whose jars it fetches once")
+
+
 def test_the_python_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     assert finding("PYSPARK_PYTHON").ok is True

@@ -1,0 +1,63 @@
+"""Temporary folders: gone afterwards, swept if their user was killed, left alone while one lives."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from midstream.app.scratch import locked_folder, scratch_folder, sweep
+
+HOLD = """
+import sys, time
+from midstream.app.scratch import scratch_folder
+with scratch_folder("held") as folder:
+    (folder / "data").write_text("much")
+    print(folder, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return tmp_path
+
+
+def test_it_is_gone_afterwards(place: Path) -> None:
+    def interrupted() -> None:
+        with scratch_folder("x") as folder:
+            (folder / "inner").mkdir()
+            assert folder.parent == place
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not list(place.iterdir())
+
+
+@pytest.mark.parametrize("end", ["terminate", "kill"])
+def test_after_a_kill_the_next_one_takes_it_away(place: Path, end: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        folder = Path(process.stdout.readline().strip())
+        assert (folder / "data").exists() and sweep("held") == []
+        getattr(process, end)()
+        process.wait()
+    assert folder.exists() == (end == "kill")
+    with scratch_folder("held") as other:
+        assert list(place.iterdir()) == [other]
+    assert not list(place.iterdir())
+
+
+def test_what_has_no_lock_is_not_ours(place: Path) -> None:
+    (place / "midstream-x-kept").mkdir()
+    folder, lock = locked_folder("x")
+    assert sweep("x") == []
+    os.close(lock)
+    assert sweep("x") == [folder] and (place / "midstream-x-kept").exists()
