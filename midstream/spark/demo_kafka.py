@@ -14,6 +14,7 @@ reads the topic can tell.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,7 +33,8 @@ from midstream.spark.result_ids import COLUMN
 RESULTS = "results"
 _PARTITIONS = 2
 _LOOK_SECONDS = 0.1
-_CHANGE_SECONDS = 120.0
+#: Reports of the last batch come a little after it.
+_REPORT_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,8 @@ def run(
 ) -> Iterator[Fed | Batch | Changed | None]:
     """Feed the topics part by part while they are joined, and change the plan after one of them.
 
-    Gives what happens, and None now and then in between.
+    Gives what happens, and None now and then in between. A change needs input to be completed: rows from before it
+    leave the windows only if younger ones come. So it is an error if the input ends first.
     """
     assert 0 < change_at < parts
     sent = last = feed(session, job, 0)  # topics have to be there when a query over them starts
@@ -182,6 +185,7 @@ def run(
     seen = -1
     change: _Task | None = None
     is_told = False
+    deadline = math.inf
     try:
         queries.append(start_copy(session, frame.schema, job))
         rest: _Task | None = None
@@ -192,7 +196,7 @@ def run(
                 sent += last
                 yield Fed(part, last)
                 if part == change_at:
-                    change = _Task(lambda: control(job.control).migrate(plan, wait=True, timeout=_CHANGE_SECONDS))
+                    change = _Task(lambda: control(job.control).migrate(plan, wait=True))
                 part += 1
             elif part == parts and rest is None:
                 rest = _Task(lambda: [query.processAllAvailable() for query in queries])
@@ -210,6 +214,10 @@ def run(
             if change is not None and not is_told and not change.is_alive():
                 is_told = True
                 yield Changed(change.result())
+            if rest is None or rest.is_alive():
+                deadline = time.monotonic() + _REPORT_SECONDS
+            elif not is_told and time.monotonic() > deadline:
+                raise SparkError("demo: the input ended before all cells had completed the new plan")
             yield None
         rest.result()
     finally:

@@ -160,6 +160,15 @@ def test_the_input_is_cut_into_parts(tmp_path: Path) -> None:
     assert len(list(tmp_path.rglob("*.parquet"))) == len(files)
 
 
+def test_rows_from_before_the_change_leave_the_windows_in_time() -> None:
+    """The demo waits until the change is complete, so enough input has to follow it."""
+    story = kafka_demo.Shop()
+    taken_up = story.change_at + 1 + 2  # parts that were joined by the old plan; two may have been waiting
+    delay = int(kafka_demo.DELAY.split()[0])
+    gone = taken_up * kafka_demo.PART_SECONDS + kafka_demo.WINDOW_SECONDS + delay
+    assert gone < story.parts * kafka_demo.PART_SECONDS, "the watermark is that of the batch before the last"
+
+
 def test_one_kind_of_demo_at_a_time() -> None:
     from typer.testing import CliRunner
 
