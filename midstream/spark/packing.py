@@ -6,7 +6,9 @@ shuffles and hands over parcels instead of rows. After it, results are taken out
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -31,9 +33,24 @@ PACKED = pa.schema(
     }
 )
 PACKED_DDL = "cell int, lane int, home bigint, dropped bigint, rejected bigint, parcel binary"
-#: The lane of a row without rows of a stream.
+#: The lane of a row without rows of a stream, which may tell how far the stream is.
 NO_LANE = -2
 RESULT_DDL = "cell int, parcel binary, report string"
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The latest event time that a source's task has seen, in microseconds; None if it has seen none."""
+
+    source: str
+    newest: int | None
+
+    def to_bytes(self) -> bytes:
+        return json.dumps([self.source, self.newest]).encode()
+
+    @classmethod
+    def from_bytes(cls, parcel: bytes) -> Reached:
+        return cls(*json.loads(parcel))
 
 
 def packed_rows(rows: list[tuple[int, int, int, int, int, bytes]]) -> pa.RecordBatch:
@@ -61,8 +78,8 @@ def packer(spec: JoinSpec, source: str, names: Sequence[str]) -> Mapper:
         for table in _gathered(batches):
             split = router.split(table.rename_columns(names))
             rows = [(part.cell, part.lane, part.home, 0, 0, to_wire(part.rows)) for part in split.parts]
-            if split.dropped or split.rejected:
-                rows.append((0, NO_LANE, 0, split.dropped, split.rejected, b""))
+            if split.newest is not None or split.rejected or split.dropped:
+                rows.append((0, NO_LANE, 0, split.dropped, split.rejected, Reached(source, split.newest).to_bytes()))
             for at in range(0, len(rows), 64):
                 yield packed_rows(rows[at : at + 64])
 

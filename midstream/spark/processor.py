@@ -20,7 +20,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from midstream.spark.cell import NONE_YET, Loading
 from midstream.spark.cells import spark_hash
 from midstream.spark.commands import COMMAND_LANE
-from midstream.spark.packing import NO_LANE
+from midstream.spark.packing import NO_LANE, Reached
 from midstream.spark.parcels import LARGEST_PARCEL
 from midstream.spark.report import report_of
 from midstream.spark.spec import JoinSpec
@@ -39,6 +39,7 @@ class Delivery:
     parcels: list[tuple[int, bytes]] = field(default_factory=list)
     homes: list[int] = field(default_factory=list)
     commands: list[bytes] = field(default_factory=list)
+    reached: list[Reached] = field(default_factory=list)
     dropped: int = 0
     rejected: int = 0
 
@@ -50,7 +51,9 @@ class Delivery:
             delivery.rejected += row.rejected
             if row.lane == COMMAND_LANE:
                 delivery.commands.append(bytes(row.parcel))
-            elif row.lane != NO_LANE:
+            elif row.lane == NO_LANE:
+                delivery.reached += [Reached.from_bytes(bytes(row.parcel))] if row.parcel else []
+            else:
                 delivery.parcels.append((row.lane, bytes(row.parcel)))
                 delivery.homes.append(row.home)
         return delivery
@@ -179,19 +182,24 @@ class CellBatch:
         newest = self._store.ledger.reached.get(stream)
         return None if newest is None else newest - self._spec.delays.get(stream, 0)
 
+    def _note_reached(self, source: str, newest: int) -> None:
+        reached = self._store.ledger.reached
+        reached[source] = max(newest, reached.get(source, newest))
+
     def _keep(self) -> None:
         """Count what has come, and store what is not late."""
         began = time.perf_counter()
         lanes = self._spec.routing.lanes
         loose: dict[int, list[pa.Table]] = {}
+        for one in self._delivery.reached:
+            if one.newest is not None:
+                self._note_reached(one.source, one.newest)
         for (lane, parcel), home in zip(self._delivery.parcels, self._delivery.homes, strict=True):
             times = self._store.times(lane, parcel)
             self._rows_in[lane] = self._rows_in.get(lane, 0) + home
             if len(times) == 0:
                 continue
-            reached, source = self._store.ledger.reached, lanes[lane].source
-            newest = int(times.max())
-            reached[source] = max(newest, reached.get(source, newest))
+            self._note_reached(lanes[lane].source, int(times.max()))
             is_on_time = int(times.min()) >= self._watermark and not self._spec.needs_snapshots
             if is_on_time and SMALLEST_KEPT <= len(parcel) <= LARGEST_PARCEL:
                 self._store.add_parcel(lane, parcel, times)

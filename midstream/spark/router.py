@@ -31,7 +31,7 @@ from midstream.query.names import listed, spelled
 from midstream.spark.content import row_codes
 from midstream.spark.lanes import Step
 from midstream.spark.routing import Routing
-from midstream.state.arrow import validity_of
+from midstream.state.arrow import validity_of, values_of
 from midstream.state.indexes import Ints
 
 Mask = NDArray[np.bool_]
@@ -57,13 +57,15 @@ class Split:
     """A table taken apart, without parts that have no rows.
 
     Every row of the table is either home in exactly one part, or dropped (by a filter or a null key, in all lanes), or
-    refused: `refused` counts such rows by the reason, a null event time or one out of range.
+    refused: `refused` counts such rows by the reason, a null event time or one out of range. `newest` is the latest
+    event time of all but these, in microseconds; a filter does not hide it, because Spark's watermark goes by it too.
     """
 
     parts: tuple[Part, ...]
     rows: int
     dropped: int
     refused: dict[str, int]
+    newest: int | None = None
 
     @property
     def rejected(self) -> int:
@@ -105,7 +107,12 @@ class Router:
             parts += lane.parts(columns, rows)
             homed |= _mask(rows, length)
         dropped = length - int(np.count_nonzero(homed))
-        return Split(tuple(parts), table.num_rows, dropped, refused)
+        return Split(tuple(parts), table.num_rows, dropped, refused, self._newest(columns) if length else None)
+
+    def _newest(self, columns: dict[str, pa.Array]) -> int | None:
+        if self._event_time is None:
+            return None
+        return int(values_of(columns[self._event_time], "<i8").max())
 
     def _accepted(self, columns: dict[str, pa.Array]) -> tuple[dict[str, pa.Array], dict[str, int]]:
         """The rows that have an event time, as an engine would judge them without a watermark."""

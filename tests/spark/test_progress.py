@@ -126,6 +126,16 @@ def test_a_stalled_stream_is_named_and_joins_go_on(spark: Any, tmp_path: Path) -
         assert all(len(json.dumps(one)) <= LARGEST_REPORT for one in reports.values())
 
 
+def test_a_stream_whose_rows_are_filtered_out_does_not_hold_back(spark: Any, tmp_path: Path) -> None:
+    """Stream b goes on, though no row of it passes the filter after the first batch; c stands still."""
+    rows = [[(k, number * 10 + k, number * 10 * SECOND) for k in range(6)] for number in range(3)]
+    given = Input({"a": rows, "b": rows, "c": [rows[0], rows[0], rows[0]]})
+    text = streams.join_text(WINDOWS) + " AND b.v < 10"
+    frame = ms.spark.sql(text, given.frames(spark, tmp_path), "ts", streams.LONG, partitions=2)
+    ran = streams.run(frame, tmp_path / "checkpoint")
+    assert Progress.of(ran.reports()[2]).held_back_by == "c"
+
+
 def test_a_stream_without_any_row_is_named(spark: Any, tmp_path: Path) -> None:
     rows = [[(k, k, number * SECOND) for k in range(6)] for number in range(2)]
     given = Input({"a": rows, "b": rows, "c": [[], []]})

@@ -320,6 +320,7 @@ def test_rows_that_do_not_travel_are_counted() -> None:
         found = split(routing_for(query, cells), "o", rows)
         assert (found.rows, found.dropped, found.rejected) == (4, 2, 1)
         assert found.refused == {"null event time": 1}
+        assert found.newest == 3, "a filter does not hide how far the stream is"
         assert [part.rows.to_pylist() for part in found.parts] == [[{"id": 1, "ts": 1}]]
 
 
