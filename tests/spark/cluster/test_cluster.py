@@ -16,6 +16,7 @@ import psutil
 import pyarrow.parquet
 import pytest
 
+from tests.spark.cluster import environment
 from tests.spark.cluster.standalone import Cluster, submit
 from tests.spark.streams import SECOND, Input, expect, few, rows_of
 
@@ -84,15 +85,16 @@ def _hosts(folder: Path) -> list[str]:
     return [command for command in commands if "midstream.spark.host" in command and str(folder) in command]
 
 
-def _check_whereabouts(told: dict[str, Any]) -> None:
+def _check_whereabouts(told: dict[str, Any], shipped: str, interpreter: str = sys.executable) -> None:
     """There were two executors, and both had the package that was shipped."""
     assert len({executor for executor, _, _ in told["whereabouts"]}) == 2
-    for _, interpreter, package in told["whereabouts"]:
-        assert interpreter == sys.executable
-        assert "midstream.zip" in package
+    for _, used, package in told["whereabouts"]:
+        assert used.endswith(interpreter)
+        assert shipped in package
 
 
 def _submit(master: str, folder: Path) -> None:
+    """Ship Midstream alone; the packages that it needs are there."""
     submit(
         master,
         _JOB,
@@ -102,13 +104,24 @@ def _submit(master: str, folder: Path) -> None:
     )
 
 
+def _submit_environment(master: str, folder: Path) -> None:
+    """Ship everything but Python itself. Part of the operator runs on the driver, by the same relative path."""
+    submit(
+        master,
+        _JOB,
+        folder,
+        *("--archives", f"{environment.packed(folder)}#environment"),
+        *("--conf", "spark.pyspark.python=./environment/bin/python"),
+    )
+
+
 def test_standalone_cluster(folder: Path) -> None:
     given = _given(folder)
     with Cluster(folder) as cluster:
         _submit(cluster.url, folder)
         told = _check(folder, given)
         assert told["master"] == cluster.url
-        _check_whereabouts(told)
+        _check_whereabouts(told, "midstream.zip")
         everything = cluster.processes()
         assert len(everything) >= 3
     assert not [process for process in everything if process.is_running()]
@@ -118,5 +131,14 @@ def test_standalone_cluster(folder: Path) -> None:
 def test_local_cluster(folder: Path) -> None:
     given = _given(folder)
     _submit("local-cluster[2,1,1024]", folder)
-    _check_whereabouts(_check(folder, given))
+    _check_whereabouts(_check(folder, given), "midstream.zip")
+    assert not _hosts(folder)
+
+
+def test_shipped_environment(folder: Path) -> None:
+    """Executors use nothing of what is installed here but the interpreter that the environment points to."""
+    given = _given(folder)
+    with Cluster(folder) as cluster:
+        _submit_environment(cluster.url, folder)
+        _check_whereabouts(_check(folder, given), "/environment/lib/", "/environment/bin/python")
     assert not _hosts(folder)
