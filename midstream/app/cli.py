@@ -205,9 +205,7 @@ def bench_migration(
 
 @bench_app.command("spark")
 def bench_spark(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A tenth of the rows: minutes instead of an hour.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the rows: minutes instead of an hour.")] = False,
     folder: Annotated[
         Path | None, typer.Option(help="Where files and checkpoints are put meanwhile.", exists=True, file_okay=False)
     ] = None,
