@@ -140,3 +140,24 @@ def test_what_cannot_be_controlled(spark: Any, tmp_path: Path) -> None:
 def test_files_that_are_no_commands(text: str, reason: str) -> None:
     ((cell, one),) = addressed(text, 4)
     assert cell == 0 and one.refusal == f"the command was not understood: {reason}"
+
+
+def test_sources_have_names_where_spark_wants_them(spark: Any, tmp_path: Path) -> None:
+    """With source evolution on, a query with a source that has no name does not start."""
+    given = part(0, 2)
+    given.write(tmp_path)
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true")
+    session.conf.set("spark.sql.streaming.offsetLog.formatVersion", "2")
+    frames = {
+        name: session.readStream.schema("k long, v long, ts timestamp")
+        .option("maxFilesPerTrigger", 1)
+        .name(f"stream_{name}")
+        .parquet(str(tmp_path / name))
+        for name in WINDOWS
+    }
+    folder = tmp_path / "control"
+    joined = ms.spark.sql(join_text(WINDOWS), frames, "ts", LONG, partitions=2, control=str(folder))
+    ran = run(joined, tmp_path / "checkpoint")
+    assert ran.rows == expect(given, WINDOWS).rows
+    assert plans(ms.spark.control(folder), ["((a b) c)", "((a b) c)"])
