@@ -132,8 +132,7 @@ def _start(java: str, jars: list[Path], port: int, controller: int) -> tuple[Pat
             _PROPERTIES.format(host=HOST, port=port, controller=controller, folder=folder, partitions=PARTITIONS)
         )
         base = [java, *_JVM, "-cp", os.pathsep.join(map(str, jars))]
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        make = [*base, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", str(properties)]
+        make = [*base, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id(), "-c", str(properties)]
         keeper = [sys.executable, "-I", str(kafka_keeper.__file__), str(folder), str(lock)]
         process = subprocess.Popen(
             [*keeper, *make, "--", *base, "kafka.Kafka", str(properties)],
@@ -149,6 +148,14 @@ def _start(java: str, jars: list[Path], port: int, controller: int) -> tuple[Pat
     finally:
         os.close(lock)
     return folder, process
+
+
+def cluster_id() -> str:
+    """A name for a cluster, as Kafka wants it; one that begins with a dash would be taken for an option."""
+    while True:
+        name = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not name.startswith("-"):
+            return name
 
 
 def _free_ports() -> tuple[int, int]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 import xml.etree.ElementTree
 from collections.abc import Callable
 from pathlib import Path
@@ -158,6 +159,12 @@ def test_the_input_is_cut_into_parts(tmp_path: Path) -> None:
     files = [tmp_path / name / f"{part:03d}.parquet" for name in kafka_demo.TOPICS for part in range(story.parts)]
     assert sum(pyarrow.parquet.read_metadata(file).num_rows for file in files) == total > 2_000
     assert len(list(tmp_path.rglob("*.parquet"))) == len(files)
+
+
+def test_the_name_of_a_cluster_is_not_taken_for_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter([uuid.UUID(bytes=b"\xf8" * 16), uuid.UUID(bytes=b"\xf8" + bytes(15)), uuid.UUID(bytes=bytes(16))])
+    monkeypatch.setattr(kafka_broker.uuid, "uuid4", lambda: next(drawn))
+    assert kafka_broker.cluster_id() == "A" * 22
 
 
 def test_rows_from_before_the_change_leave_the_windows_in_time() -> None:
