@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,26 @@ def spark_case(seed: int, **shape: Any) -> Case:
     for name, source in case.sources.items():
         fields = [pa.field(one.name, spark_type(one.type)) for one in source.schema]
         sources[name] = dataclasses.replace(source, schema=pa.schema(fields))
-    return dataclasses.replace(case, sources=sources)
+    case = dataclasses.replace(case, sources=sources)
+    return case.with_pushes([dataclasses.replace(push, rows=_within(case, push.rows)) for push in case.pushes])
+
+
+def _within(case: Case, rows: Sequence[Any]) -> tuple[Any, ...]:
+    """Without moments that microseconds do not reach; a random case may have them in seconds."""
+    stamps = {
+        name: {one.name for one in source.schema if pa.types.is_timestamp(one.type)}
+        for name, source in case.sources.items()
+    }
+    return tuple(
+        dataclasses.replace(
+            row,
+            values={
+                name: None if name in stamps[row.source] and value is not None and abs(value) >= 2**63 else value
+                for name, value in row.values.items()
+            },
+        )
+        for row in rows
+    )
 
 
 def spark_type(type_: pa.DataType) -> pa.DataType:
