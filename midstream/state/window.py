@@ -179,7 +179,10 @@ class BaseWindow:
         return True
 
     def keep_composites(self, used: Collection[tuple[int, ...]]) -> None:
-        """Forget indexes on composite keys but these: each costs memory, and time whenever rows enter."""
+        """Forget indexes on composite keys but these: each costs memory, and time whenever rows enter.
+
+        A large window does not get one again: a plan that would use it then finds rows by one class and checks others.
+        """
         self.hash_indexes = {key: index for key, index in self.hash_indexes.items() if len(key) == 1 or key in used}
 
     def _intervals(self) -> tuple[Ints, Ints]:
