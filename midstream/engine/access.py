@@ -38,7 +38,7 @@ class Path(Protocol):
     def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
         """Steps that each join the delta with some of the entries; a step is called until it returns True."""
 
-    def claim(self, delta: Delta, record: Record) -> Ints:
+    def claim(self, delta: Delta, record: Record) -> Delta:
         """Take from a hole the driver's rows without whose combinations a probe with this delta could miss an entry."""
 
     def keys(self, delta: Delta) -> Ints:
@@ -68,10 +68,11 @@ class HashPath:
         assert store.hash_index is not None
         return store.hash_index
 
-    def claim(self, delta: Delta, record: Record) -> Ints:
+    def claim(self, delta: Delta, record: Record) -> Delta:
         window = self._windows[self.driver]
-        index = window.hash_indexes[(self._driver_class,)]
-        return index.claim(window.head, delta.codes(self._driver_class), record.mark, record.states, record.base)
+        index, keys = window.hash_indexes[(self._driver_class,)], delta.codes(self._driver_class)
+        claimed = index.claim(window.head, keys, record.mark, record.states, record.base)
+        return Delta((self.driver,), claimed, self._windows)
 
     def keys(self, delta: Delta) -> Ints:
         return delta.keys(self.classes)
@@ -108,9 +109,10 @@ class BandPath:
         assert store.sorted_index is not None
         return store.sorted_index
 
-    def claim(self, delta: Delta, record: Record) -> Ints:
+    def claim(self, delta: Delta, record: Record) -> Delta:
         window = self._windows[self.driver]
-        return record.claim(window.sorted_indexes[self.number].find(window.head, *self._ranges(delta)))
+        found = window.sorted_indexes[self.number].find(window.head, *self._ranges(delta))
+        return Delta.of_rows(self.driver, found[record.claim(found)], self._windows)
 
     def keys(self, delta: Delta) -> Ints:
         return delta.band_codes(self.number, self.driver)
@@ -163,9 +165,10 @@ class LoopPath:
     def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
         yield lambda out, cursor: bool(loops.probe(ring, delta.combos, out, cursor, layout))
 
-    def claim(self, delta: Delta, record: Record) -> Ints:
+    def claim(self, delta: Delta, record: Record) -> Delta:
         window = self._windows[self.driver]
-        return record.claim(np.arange(window.head, window.tail))
+        ids = np.arange(window.head, window.tail)
+        return Delta.of_rows(self.driver, ids[record.claim(ids)], self._windows)
 
     def keys(self, delta: Delta) -> Ints:
         return np.zeros(len(delta), np.int64)

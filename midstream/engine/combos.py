@@ -39,12 +39,35 @@ class Delta:
         matrix = np.ascontiguousarray(ids.reshape(-1, 1))
         return cls((number,), Combos(matrix, window.starts[slots], window.ends[slots]), windows)
 
+    @classmethod
+    def concatenated(cls, deltas: Sequence[Delta]) -> Delta:
+        """Combinations of the same inputs, one after the other."""
+        first, *others = deltas
+        if not others:
+            return first
+        combos = (np.concatenate(arrays) for arrays in zip(*(delta.combos for delta in deltas), strict=True))
+        return cls(first.inputs, Combos(*combos), first._windows)
+
+    def at(self, places: Ints) -> Delta:
+        """The combinations at these places, which are in order and different; a view where they follow each other."""
+        if len(places) == len(self):
+            return self
+        if len(places) and places[-1] - places[0] == len(places) - 1:
+            return self.with_combos(Combos(*(array[places[0] : places[-1] + 1] for array in self.combos)))
+        return self.with_combos(selected(self.combos, places))
+
     def with_combos(self, combos: Combos) -> Delta:
         """Other combinations of the same inputs."""
         return Delta(self.inputs, combos, self._windows)
 
     def __len__(self) -> int:
         return len(self.combos.starts)
+
+    @property
+    def ids(self) -> Ints:
+        """The row ids of combinations of one input."""
+        ids: Ints = self.combos.rows[:, 0]
+        return ids
 
     def codes(self, key_class: int) -> Ints:
         """The code of a key class in each combination; the inputs that have the class agree on it."""

@@ -25,26 +25,25 @@ from midstream.state.window import BaseWindow, composite
 class _Round:
     """The fills of one chunk that are known before any join runs, by node and input.
 
-    They are claimed rows; where these come from a leaf, the rows as they will probe the node beside it, which has been
-    claimed for them; and what was made.
+    They are claimed rows, and what was made for them.
     """
 
     def __init__(self) -> None:
-        self.claimed: dict[tuple[int, int], list[Ints]] = {}
-        self.probing: dict[tuple[int, int], Delta] = {}
+        self._claimed: dict[tuple[int, int], list[Delta]] = {}
         self.made: dict[tuple[int, int], Delta] = {}
 
-    def add(self, node: JoinNode, number: int, ids: Ints) -> None:
-        if len(ids):
-            self.claimed.setdefault((id(node), number), []).append(ids)
+    def add(self, node: JoinNode, number: int, rows: Delta) -> None:
+        if len(rows):
+            self._claimed.setdefault((id(node), number), []).append(rows)
 
-    def of(self, node: JoinNode) -> list[tuple[int, Ints]]:
+    def of(self, node: JoinNode) -> list[tuple[int, Delta]]:
         """The inputs and rows for which a node has to be filled."""
-        return [
-            (number, ids[0] if len(ids) == 1 else np.concatenate(ids))
-            for (owner, number), ids in self.claimed.items()
-            if owner == id(node)
-        ]
+        found = []
+        for (owner, number), parts in self._claimed.items():
+            if owner == id(node):
+                parts[:] = [Delta.concatenated(parts)]
+                found.append((number, parts[0]))
+        return found
 
 
 class Filler:
@@ -66,22 +65,25 @@ class Filler:
         self._round = _Round()
         for node in reversed(joins):
             self._claim_for_children(node, deltas)
-            for number, ids in self._round.of(node):
-                self._claim_below(node, number, ids)
+            for number, rows in self._round.of(node):
+                self._claim_below(node, number, rows)
         for node in joins:
             claims = self._round.of(node)
-            for place, (number, ids) in enumerate(claims):
+            for place, (number, rows) in enumerate(claims):
                 assert node.state is not None and node.state.hole is not None
                 hole = node.state.hole
                 pending = [other for other, _ in claims[place + 1 :]]
-                probing = self._round.probing.get((id(node), number))
-                found = self._with_rows(node, number, ids, hole) if probing is None else self._joined(node, probing)
+                is_filled_beside = isinstance(node.child_with(number), LeafNode)
+                if is_filled_beside:
+                    found = self._joined(node, rows, hole)
+                else:
+                    found = self._with_rows(node, number, rows.ids, hole)
                 made = self._covered(hole, found, number, pending)
                 store(node, made)
                 self._round.made[id(node), number] = made
         for node in joins:
-            for number, ids in self._round.of(node):
-                self._settle(node, number, ids, len(self._round.made[id(node), number]))
+            for number, rows in self._round.of(node):
+                self._settle(node, number, rows.ids, len(self._round.made[id(node), number]))
         self._round = _Round()
 
     def _claim_for_children(self, node: JoinNode, deltas: Mapping[int, Delta]) -> None:
@@ -90,15 +92,14 @@ class Filler:
             if isinstance(sibling, LeafNode) and sibling.number in deltas:
                 self._claim(child, deltas[sibling.number])
 
-    def _claim_below(self, node: JoinNode, number: int, ids: Ints) -> None:
+    def _claim_below(self, node: JoinNode, number: int, rows: Delta) -> None:
         """What filling a node for rows of an input takes of its children."""
-        child = node.left if number in node.left.inputs else node.right
+        child = node.child_with(number)
         if isinstance(child, LeafNode):
-            probing = Delta.of_rows(number, ids, self._windows)
-            self._claim(node.other(child), probing)
-            self._round.probing[id(node), number] = probing
+            self._claim(node.other(child), rows)
         elif self._leads_to_entries(child, number) and child.state is not None and child.state.hole is not None:
-            self._round.add(child, number, child.state.hole.claim(number, self._windows[number].head, ids.copy()))
+            claimed = child.state.hole.claim(number, self._windows[number].head, rows.ids)
+            self._round.add(child, number, rows.at(claimed))
 
     def _claim(self, node: LiveNode, probing: Delta) -> None:
         if isinstance(node, JoinNode) and node.state is not None and node.state.hole is not None:
@@ -113,12 +114,12 @@ class Filler:
             assert node.path is not None
             number = node.path.driver
             record = node.state.hole.record(number, self._windows[number].head)
-            self._complete(node, number, node.path.claim(probing, record))
+            self._complete(node, number, node.path.claim(probing, record).ids)
 
     def fill(self, node: JoinNode, number: int, ids: Ints) -> None:
         """Store every missing combination that contains one of these rows of an input."""
         if node.state is not None and node.state.hole is not None:
-            self._complete(node, number, node.state.hole.claim(number, self._windows[number].head, ids))
+            self._complete(node, number, ids[node.state.hole.claim(number, self._windows[number].head, ids)])
 
     def fill_some(self, node: JoinNode, limit: int) -> int:
         """Fill up to so many rows of the node's driver, the newest first; how many there were."""
@@ -170,18 +171,21 @@ class Filler:
         """
         if isinstance(node, LeafNode):
             return Delta.of_rows(number, ids, self._windows)
-        child = node.left if number in node.left.inputs else node.right
+        child = node.child_with(number)
         part = self._entries_with_rows(child, number, ids, target)
         if len(part):
             self.fill_for(node.other(child), part)
-        return self._joined(node, part)
+        return self._joined(node, part, target)
 
-    def _joined(self, node: JoinNode, part: Delta) -> Delta:
-        """Combinations of one child of a node with what the other one, filled for them, holds."""
+    def _joined(self, node: JoinNode, part: Delta, target: Hole) -> Delta:
+        """Combinations of one child of a node with what the other one, filled for them, holds.
+
+        Rows that entered after the hole being filled was made are in none of its combinations: leaves leave them out.
+        """
         other = node.right if part.inputs == node.left.inputs else node.left
         block = Block(len(node.inputs), max(node.least_block, len(part) + len(part) // 4), False)
         if len(part):
-            drained(node.matches(part, other, block))
+            drained(node.matches(part, other, block, target.marks.get(other.inputs[0])))
         return Delta(node.inputs, block.content(), self._windows)
 
     def _entries_with_rows(self, child: LiveNode, number: int, ids: Ints, target: Hole) -> Delta:
@@ -192,7 +196,7 @@ class Filler:
         if hole is not None:
             # A twin was missing just what is to be filled, so what it stored now for these rows is all there is.
             is_twin = hole.is_twin(target, number)
-            claimed = hole.claim(number, self._windows[number].head, ids.copy())
+            claimed = ids[hole.claim(number, self._windows[number].head, ids)]
             made = self._complete(child, number, claimed)
             if is_twin and made is not None and len(claimed) == len(ids):
                 return made
@@ -203,16 +207,15 @@ class Filler:
 
     def _part_of_round(self, made: Delta, target: Hole, hole: Hole, child: JoinNode, number: int, ids: Ints) -> Delta:
         """What the child made in this round for the rows that the node is filling, and what it had of them before."""
-        places = np.flatnonzero(target.is_filling(number, made.combos.rows[:, made.inputs.index(number)]))
-        part = selected(made.combos, places)
-        before = ids[~hole.is_filling(number, ids)]
+        column = made.inputs.index(number)
+        part = made.at(target.tell_filling(number, made.combos.rows[:, column])[0])
+        before = ids[hole.tell_filling(number, ids)[1]]
         if len(before) == 0:
-            return made if len(places) == len(made) else Delta(child.inputs, part, self._windows)
-        stored = self._stored_with_rows(child, number, before).combos
+            return part
+        stored = self._stored_with_rows(child, number, before)
         # Entries of the same key that were made now come with those stored before: each counts once.
-        old = selected(stored, np.flatnonzero(~hole.is_filling(number, stored.rows[:, child.inputs.index(number)])))
-        both = Combos(*(np.concatenate(arrays) for arrays in zip(part, old, strict=True)))
-        return Delta(child.inputs, both, self._windows)
+        old = stored.at(hole.tell_filling(number, stored.combos.rows[:, column])[1])
+        return Delta.concatenated([part, old])
 
     def _leads_to_entries(self, child: JoinNode, number: int) -> bool:
         """Whether the key under which a child's entries are found can be told from a row of an input."""

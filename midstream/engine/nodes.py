@@ -63,6 +63,10 @@ class JoinNode:
     def other(self, child: LiveNode) -> LiveNode:
         return self.right if child is self.left else self.left
 
+    def child_with(self, number: int) -> LiveNode:
+        """The child that has an input of this join."""
+        return self.left if number in self.left.inputs else self.right
+
     def matches(
         self,
         delta: Delta,

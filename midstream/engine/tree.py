@@ -164,9 +164,10 @@ class TreeExecutor:
         return Delta(node.inputs, block.content(), self._windows)
 
     def _pairs(self, node: JoinNode, left: Delta, right: Delta, block: Block) -> Iterator[None]:
-        if len(right):
+        # What new rows of a leaf touch has been filled ahead.
+        if len(right) and isinstance(node.right, JoinNode):
             self.filler.fill_for(node.left, right)
-        if len(left):
+        if len(left) and isinstance(node.left, JoinNode):
             self.filler.fill_for(node.right, left)
         if len(right):
             before = int(left.combos.rows[0, 0]) if isinstance(node.left, LeafNode) and len(left) else None

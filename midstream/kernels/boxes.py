@@ -47,16 +47,34 @@ def put(states, places, values):
 
 
 @njit(cache=True)
-def claim(found, mark, states, base):
-    """The ids among `found` that are below the mark and missing, each once; they are being filled from now on."""
+def claim(ids, mark, states, base):
+    """The places of the ids that are below the mark and missing, each id once; they are being filled from now on."""
+    places = np.empty(ids.size, np.int64)
     count = 0
-    for i in range(found.size):
-        entry = found[i]
+    for i in range(ids.size):
+        entry = ids[i]
         if entry >= base and entry < mark and state_at(states, entry - base) == MISSING:
             set_state(states, entry - base, FILLING)
-            found[count] = entry
+            places[count] = i
             count += 1
-    return found[:count]
+    return places[:count]
+
+
+@njit(cache=True)
+def tell_filling(ids, mark, states, base):
+    """The places of the ids that are being filled, and those of all others."""
+    places = np.empty(ids.size, np.int64)
+    count = 0
+    others = ids.size
+    for i in range(ids.size):
+        entry = ids[i]
+        if entry >= base and entry < mark and state_at(states, entry - base) == FILLING:
+            places[count] = i
+            count += 1
+        else:
+            others -= 1
+            places[others] = i
+    return places[:count], places[others:][::-1].copy()
 
 
 @njit(cache=True)

@@ -17,7 +17,7 @@ from numba import njit
 from midstream.kernels.boxes import FILLING, MISSING, set_state, state_at
 from midstream.kernels.hashing import mix
 from midstream.kernels.memory import prefetch
-from midstream.kernels.types import AFRESH, COUNT, NEXT, NO_ID, ROW, VISITED
+from midstream.kernels.types import AFRESH, COUNT, NEXT, NO_ID, ROW, VISITED, Combos
 
 AHEAD_BUCKET = 24
 AHEAD_SLOT = 12
@@ -146,30 +146,37 @@ def probe(chains, ring, keys, combos, out, cursor, layout):
 
 @njit(cache=True)
 def claim(chains, head, keys, mark, states, base):
-    """The ids of entries with one of these keys that are below the mark and missing; they are being filled now."""
+    """The entries with one of these keys that are below the mark and missing; they are being filled from now on."""
     buckets, slots = chains
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
-    found = np.empty(keys.size, np.int64)
-    count = 0
     size = keys.size
+    newest = np.empty(size, np.int64)
+    for row in range(size):
+        newest[row] = buckets[mix(keys[row]) & bucket_mask]
+    found = np.empty((size, 3), np.int64)
+    count = 0
     for row in range(size):
         if row + AHEAD_BUCKET < size:
-            prefetch(buckets, mix(keys[row + AHEAD_BUCKET]) & bucket_mask)
+            prefetch(slots, newest[row + AHEAD_BUCKET] & slot_mask)
         if row + AHEAD_SLOT < size:
-            prefetch(slots, buckets[mix(keys[row + AHEAD_SLOT]) & bucket_mask] & slot_mask)
+            coming = newest[row + AHEAD_SLOT]
+            prefetch(slots, slots[coming & slot_mask, 3] & slot_mask)
+            prefetch(states, max(coming - base, 0) >> 2)
         key = keys[row]
-        entry = buckets[mix(key) & bucket_mask]
+        entry = newest[row]
         while entry >= head:
             slot = entry & slot_mask
             if slots[slot, 0] == key and base <= entry < mark and state_at(states, entry - base) == MISSING:
                 set_state(states, entry - base, FILLING)
-                if count == found.size:
-                    found = np.concatenate((found, np.empty(count + 64, np.int64)))
-                found[count] = entry
+                if count == len(found):
+                    found = np.concatenate((found, np.empty((count + 64, 3), np.int64)))
+                found[count, 0] = entry
+                found[count, 1] = slots[slot, 1]
+                found[count, 2] = slots[slot, 2]
                 count += 1
             entry = slots[slot, 3]
-    return found[:count]
+    return Combos(found[:count, :1].copy(), found[:count, 1].copy(), found[:count, 2].copy())
 
 
 @njit(cache=True)

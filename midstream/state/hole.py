@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midstream.kernels import boxes as kernels
-from midstream.kernels.boxes import FILLED, FILLING, MISSING
+from midstream.kernels.boxes import FILLED, MISSING
 from midstream.kernels.types import Combos
 from midstream.state.indexes import Ints
 from midstream.state.window import Renumbering
@@ -32,9 +32,9 @@ class Record:
         self.states: NDArray[np.uint8] = kernels.room_for(self._size)
 
     def claim(self, ids: Ints) -> Ints:
-        """Those of the given rows that are in the box, each once; from now on they are being filled."""
-        claimed: Ints = kernels.claim(ids, self.mark, self.states, self.base)
-        return claimed
+        """Where in `ids` rows of the box are, each row once; from now on they are being filled."""
+        places: Ints = kernels.claim(np.ascontiguousarray(ids), self.mark, self.states, self.base)
+        return places
 
     def missing(self, limit: int) -> Ints:
         """Up to `limit` rows that are still in the box, the newest first."""
@@ -60,32 +60,31 @@ class Hole:
 
     def __init__(self, inputs: tuple[int, ...], marks: dict[int, int]):
         self._inputs = inputs
-        self._marks = {number: marks[number] for number in inputs}
+        self.marks = {number: marks[number] for number in inputs}
         self._records: dict[int, Record] = {}
 
     def claim(self, number: int, head: int, ids: Ints) -> Ints:
-        """Those of the given rows of an input that are in the box, each once; from now on they are being filled."""
+        """Where in `ids` an input's rows of the box are, each row once; from now on they are being filled."""
         return self.record(number, head).claim(ids)
 
     def missing(self, number: int, head: int, limit: int) -> Ints:
         """Up to `limit` rows of an input that are still in the box, the newest first."""
         return self.record(number, head).missing(limit)
 
-    def is_filling(self, number: int, ids: Ints) -> NDArray[np.bool_]:
-        """Which rows of an input are being filled right now."""
+    def tell_filling(self, number: int, ids: Ints) -> tuple[Ints, Ints]:
+        """Where in `ids` rows of an input are that are being filled right now, and where all others are."""
         record = self._records[number]
-        filling: NDArray[np.bool_] = (ids >= record.base) & (ids < record.mark)
-        filling[filling] = record.states_of(ids[filling]) == FILLING
-        return filling
+        filling, others = kernels.tell_filling(np.ascontiguousarray(ids), record.mark, record.states, record.base)
+        return filling, others
 
     def is_twin(self, other: Hole, number: int) -> bool:
         """Whether, but for what was filled through one input, this hole misses what the other does of its inputs."""
-        same = all(other._marks.get(one) == mark for one, mark in self._marks.items())
+        same = all(other.marks.get(one) == mark for one, mark in self.marks.items())
         return same and not any(one != number for one in (*self._records, *other._records))
 
     def reordered(self, inputs: tuple[int, ...]) -> Hole:
         """The same hole for combinations whose columns are in another order."""
-        twin = Hole(inputs, self._marks)
+        twin = Hole(inputs, self.marks)
         twin._records = self._records
         return twin
 
@@ -105,7 +104,7 @@ class Hole:
         """
         passed = np.empty(len(combos.starts), np.bool_)
         record = self._records[number]
-        marks = np.array([self._marks[one] for one in self._inputs])
+        marks = np.array([self.marks[one] for one in self._inputs])
         column = self._inputs.index(number)
         all_pass = kernels.in_box(combos, marks, column, (record.states, record.base), floor, passed)
         for other, filled in self._records.items():
@@ -123,7 +122,7 @@ class Hole:
     def remaining(self, number: int, head: int) -> int:
         """How many live rows of an input are still in the box."""
         record = self._records.get(number)
-        return max(self._marks[number] - head, 0) if record is None else record.remaining
+        return max(self.marks[number] - head, 0) if record is None else record.remaining
 
     def forget(self, heads: Mapping[int, int]) -> bool:
         """Rows below the heads have expired; whether anything can still be missing."""
@@ -133,14 +132,14 @@ class Hole:
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         """The rows of an input have new ids."""
-        if number not in self._marks:
+        if number not in self.marks:
             return
-        mark = self._marks[number]
-        self._marks[number] = int(renumbering.apply(np.array([mark]))[0])
+        mark = self.marks[number]
+        self.marks[number] = int(renumbering.apply(np.array([mark]))[0])
         old = self._records.get(number)
         if old is None:
             return
-        new = Record(renumbering.first, self._marks[number])
+        new = Record(renumbering.first, self.marks[number])
         kept = renumbering.kept[(renumbering.kept >= old.base) & (renumbering.kept < mark)]
         kernels.put(new.states, renumbering.apply(kept) - new.base, old.states_of(kept))
         new.remaining = kernels.missing_in(new.states, 0, new.remaining)
@@ -149,7 +148,7 @@ class Hole:
     def record(self, number: int, head: int) -> Record:
         """Which rows of an input have been filled; kept from the first fill through this input on."""
         if number not in self._records:
-            self._records[number] = Record(head, self._marks[number])
+            self._records[number] = Record(head, self.marks[number])
         return self._records[number]
 
     @property

@@ -47,9 +47,9 @@ class HashIndex:
         """Join into `out`; False if it is full, and then to be called again with the same cursor."""
         return bool(chains.probe(self._chains, ring, keys, combos, out, cursor, layout))
 
-    def claim(self, head: int, keys: Ints, mark: int, states: NDArray[np.uint8], base: int) -> Ints:
-        """The ids of entries with one of these keys that a hole's record has as missing; they are being filled now."""
-        claimed: Ints = chains.claim(self._chains, head, keys, mark, states, base)
+    def claim(self, head: int, keys: Ints, mark: int, states: NDArray[np.uint8], base: int) -> Combos:
+        """The entries with one of these keys that a hole's record has as missing; they are being filled from now on."""
+        claimed: Combos = chains.claim(self._chains, head, keys, mark, states, base)
         return claimed
 
     def find(self, head: int, keys: Ints) -> Ints:

@@ -112,7 +112,7 @@ def in_box(node: JoinNode, combination: Combination) -> bool:
         return False
     for number, one in combination:
         record = hole._records.get(number)
-        if one >= hole._marks[number]:
+        if one >= hole.marks[number]:
             return False
         if record is not None and (one < record.base or record.states_of(np.array([one]))[0] != MISSING):
             return False
@@ -154,7 +154,7 @@ def _check_hole(node: JoinNode, windows: list[BaseWindow]) -> None:
         return
     for number in node.inputs:
         record, head = hole._records.get(number), windows[number].head
-        remaining = max(hole._marks[number] - head, 0)
+        remaining = max(hole.marks[number] - head, 0)
         if record is not None:
             states = record.states_of(np.arange(record.base, record.mark))
             assert not (states == FILLING).any()

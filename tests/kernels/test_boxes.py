@@ -41,13 +41,20 @@ def test_states_are_what_was_put_last(seed: int) -> None:
 def test_claim_takes_each_row_of_the_box_once() -> None:
     states = packed(np.array([MISSING, FILLED, MISSING, FILLING, MISSING, MISSING], np.uint8))
     found = ints(3, 10, 11, 12, 12, 13, 15, 10, 16, 99)
-    claimed = boxes.claim(found, 16, states, 10)
+    claimed = found[boxes.claim(found, 16, states, 10)]
     assert claimed.tolist() == [10, 12, 15]
     assert unpacked(states, 6).tolist() == [FILLING, FILLED, FILLING, FILLING, MISSING, FILLING]
     boxes.settle(claimed, states, 10)
     assert unpacked(states, 6).tolist() == [FILLED, FILLED, FILLED, FILLING, MISSING, FILLED]
     assert boxes.claim(ints(10, 12, 15), 16, states, 10).tolist() == []
     assert [boxes.missing_in(states, begin, end) for begin, end in [(0, 6), (4, 5), (5, 6), (3, 3)]] == [1, 1, 0, 0]
+
+
+def test_rows_that_are_being_filled_are_told_from_all_others() -> None:
+    states = packed(np.array([MISSING, FILLED, FILLING, FILLING, MISSING, FILLING], np.uint8))
+    filling, others = boxes.tell_filling(ints(99, 12, 10, 11, 13, 9, 15, 12, 16), 16, states, 10)
+    assert filling.tolist() == [1, 4, 6, 7]
+    assert others.tolist() == [0, 2, 3, 5, 8]
 
 
 @pytest.mark.parametrize("seed", range(6))

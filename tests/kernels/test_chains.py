@@ -203,11 +203,14 @@ def test_claim_takes_missing_rows_once(seed: int) -> None:
     states, places = boxes.room_for(len(filled)), np.arange(len(filled))
     boxes.put(states, places, filled)
     claimed = chains.claim(made, head, keys, mark, states, base)
-    assert sorted(claimed.tolist()) == wanted and len(wanted) > len(keys)
+    found = claimed.rows[:, 0]
+    assert sorted(found.tolist()) == wanted and len(wanted) > len(keys)
+    assert claimed.starts.tolist() == [entries.starts[one] for one in found.tolist()]
+    assert claimed.ends.tolist() == [entries.ends[one] for one in found.tolist()]
     after = boxes.states_of(states, places)
     assert [one + base for one in np.flatnonzero(after != filled).tolist()] == wanted
     assert (after[np.array(wanted) - base] == boxes.FILLING).all()
-    assert len(chains.claim(made, head, keys, mark, states, base)) == 0
+    assert len(chains.claim(made, head, keys, mark, states, base).rows) == 0
 
 
 @pytest.mark.parametrize("width", [1, 3])

@@ -54,7 +54,7 @@ def _lacks(hole: Hole, inputs: tuple[int, ...], rows: Rows) -> bool:
     assert hole._inputs == inputs, "the hole has its columns in another order than the state"
     for number, row in zip(inputs, rows, strict=True):
         record = hole._records.get(number)
-        if row >= hole._marks[number] or (record is not None and record.states_of(np.array([row]))[0] != MISSING):
+        if row >= hole.marks[number] or (record is not None and record.states_of(np.array([row]))[0] != MISSING):
             return False
     return True
 

@@ -81,10 +81,10 @@ def fill(hole: Hole, box: Box, number: int, rng: np.random.Generator) -> None:
     """Claim random rows, some of them twice, new or filled already; check the cover in between; settle."""
     held = np.arange(box.heads[number], box.tails[number])
     ids = rng.choice(held, int(rng.integers(0, 4))) if len(held) else held
-    claimed = hole.claim(number, box.heads[number], ids.copy())
+    claimed = ids[hole.claim(number, box.heads[number], ids)]
     assert len(claimed) == len(set(claimed.tolist()))
     assert set(claimed.tolist()) == set(ids.tolist()) & box.rows[number]
-    again = hole.claim(number, box.heads[number], ids.copy())
+    again = hole.claim(number, box.heads[number], ids)
     assert len(again) == 0, "rows being filled are not claimed again"
     box.rows[number] -= set(claimed.tolist())
     covered(hole, box, number, set(claimed.tolist()))
