@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -25,20 +26,37 @@ from midstream.migrate.jisc import JustInTime
 
 _BATCHES = 20
 _SIZES = (2_000, 50_000)
-#: How often a plan is turned round at each size; at 20 streams a batch is so long that once tells.
-_TURNS, _WIDE_TURNS = 5, 1
+#: How often a plan is turned round at each size; at 20 streams and large batches that takes minutes.
+_TURNS, _WIDE_TURNS = (5, 5), (3, 1)
 
 
 @dataclass(frozen=True)
 class Transition:
-    """The slowest of the batches after a transition, its time included, beside the median before it, in seconds."""
+    """The batches after a transition, its time included, and those of an engine without one that it took turns with.
 
-    steady: float
-    slowest: float
+    In seconds; `steady` has one more, so that each of the others stands between two.
+    """
+
+    after: tuple[float, ...]
+    steady: tuple[float, ...]
 
     @property
     def ratio(self) -> float:
-        return self.slowest / self.steady
+        """The slowest batch beside the steady ones right before and after it.
+
+        A virtual machine runs at another speed from one second to the next: neighbours run at the same.
+        """
+        around = [(one + other) / 2 for one, other in pairwise(self.steady)]
+        return max(after / steady for after, steady in zip(self.after, around, strict=True))
+
+    @property
+    def slowest(self) -> float:
+        return max(self.after)
+
+    @property
+    def median(self) -> float:
+        """The median steady batch."""
+        return float(np.median(self.steady))
 
 
 @dataclass(frozen=True)
@@ -52,16 +70,17 @@ class Pause:
 
     @property
     def median(self) -> Transition:
-        """The transition in the middle: a virtual machine may run at another speed from one second to the next."""
+        """The transition with the middle ratio."""
         return sorted(self.transitions, key=lambda one: one.ratio)[len(self.transitions) // 2]
 
     def __str__(self) -> str:
         middle, ratios = self.median, [one.ratio for one in self.transitions]
-        text = f"{self.name}, {self.batch:,} rows a stream and batch: slowest of {_BATCHES} batches after"
-        text += f" {middle.slowest * 1e3:.1f} ms, median before {middle.steady * 1e3:.1f} ms, ratio {middle.ratio:.2f}"
+        text = f"{self.name}, {self.batch:,} rows a stream and batch: slowest of {_BATCHES} batches after a transition"
+        text += f" {middle.ratio:.2f} times the steady ones around it"
         if len(ratios) > 1:
             text += f" (the middle one of {len(ratios)} transitions, {min(ratios):.2f} to {max(ratios):.2f})"
-        return f"{text}; Moving State pauses {self.moving * 1e3:,.0f} ms"
+        text += f"; at most {middle.slowest * 1e3:.1f} ms, median steady {middle.median * 1e3:.1f} ms"
+        return f"{text}, {middle.slowest / middle.median:.2f} times; Moving State pauses {self.moving * 1e3:,.0f} ms"
 
 
 def run(window_rows: int = 1_000_000, wide: int = 20, console: Console | None = None) -> bool:
@@ -93,51 +112,69 @@ def _pauses(window_rows: int, wide: int, console: Console) -> bool:
     return _verdict(console, f"slowest batch after a transition: {worst:.2f} times a steady one, at most 2", worst <= 2)
 
 
-def _pauses_of(name: str, rotation: Rotation, turns: int) -> list[Pause]:
-    """One engine, turned round at small batches, then at large ones, and once more by Moving State."""
-    engine = ms.Engine(rotation.query(), plan=rotation.plan(False))
-    place = 0
+class _Stream:
+    """An engine and how far it has come in its streams."""
 
-    def push(size: int) -> tuple[float, pa.Table]:
-        nonlocal place
-        data = rotation.batch(place, size)
-        place += size
-        return _timed(engine, data)
+    def __init__(self, rotation: Rotation):
+        self._rotation = rotation
+        self.engine = ms.Engine(rotation.query(), plan=rotation.plan(False))
+        self.place = 0
+        # More than a window, so that rings have their final size and purging has begun.
+        while self.place < rotation.window_rows + rotation.window_rows // 4:
+            self.push(_SIZES[1])
 
-    # More than a window, so that rings have their final size and purging has begun.
-    while place < rotation.window_rows + rotation.window_rows // 4:
-        push(_SIZES[1])
-    measured: dict[int, list[Transition]] = {size: [] for size in _SIZES}
-    is_turned = True
-    for size in (size for size in _SIZES for _ in range(turns)):
-        steady = float(np.median([push(size)[0] for _ in range(_BATCHES)]))
-        began_at = place
-        gc.collect()
-        began = time.process_time()
-        engine.migrate(rotation.plan(is_turned))
-        beginning = time.process_time() - began
-        tally, after = Tally(), []
-        for _ in range(_BATCHES):
-            seconds, results = push(size)
-            after.append(seconds)
-            tally.add(results)
-        after[0] += beginning
-        if tally.answer() != rotation.answer(began_at, place):
-            raise AssertionError(f"{name}: {tally.answer()} after a transition, not {rotation.answer(began_at, place)}")
-        measured[size].append(Transition(steady, max(after)))
-        is_turned = not is_turned
-        while engine.migration is not None and not engine.migration.is_done:
-            push(_SIZES[1])
-    began = time.process_time()
-    engine.migrate(rotation.plan(is_turned), strategy="moving-state")
-    moving = time.process_time() - began
-    return [Pause(name, size, tuple(transitions), moving) for size, transitions in measured.items()]
+    def push(self, size: int) -> tuple[float, pa.Table]:
+        """Push so many rows of each stream; the seconds that took, and the results."""
+        data = self._rotation.batch(self.place, size)
+        self.place += size
+        return _timed(self.engine, data)
 
 
 def _timed(engine: ms.Engine, data: dict[str, pa.Table]) -> tuple[float, pa.Table]:
     began = time.process_time()
     results = engine.push(data)
     return time.process_time() - began, results
+
+
+def _pauses_of(name: str, rotation: Rotation, turns: tuple[int, int]) -> list[Pause]:
+    """An engine turned round at small batches, then at large ones, beside one that is not, and then by Moving State."""
+    gc.collect()
+    stream, steady = _Stream(rotation), _Stream(rotation)
+    measured: dict[int, list[Transition]] = {size: [] for size in _SIZES}
+    is_turned = True
+    for size in (size for size, times in zip(_SIZES, turns, strict=True) for _ in range(times)):
+        measured[size].append(_turn(name, rotation, is_turned, stream, steady, size))
+        is_turned = not is_turned
+        while stream.engine.migration is not None and not stream.engine.migration.is_done:
+            stream.push(_SIZES[1])
+    del steady
+    began = time.process_time()
+    stream.engine.migrate(rotation.plan(is_turned), strategy="moving-state")
+    moving = time.process_time() - began
+    return [Pause(name, size, tuple(transitions), moving) for size, transitions in measured.items()]
+
+
+def _turn(name: str, rotation: Rotation, is_turned: bool, stream: _Stream, steady: _Stream, size: int) -> Transition:
+    """Change the plan of one engine; it and the other one take turns, so that both run at the machine's speed."""
+    stream.push(size)
+    began_at, tally = stream.place, Tally()
+    beside = [steady.push(size)[0]]
+    gc.collect()
+    began = time.process_time()
+    stream.engine.migrate(rotation.plan(is_turned))
+    beginning = time.process_time() - began
+    after = []
+    for _ in range(_BATCHES):
+        seconds, results = stream.push(size)
+        after.append(seconds)
+        tally.add(results)
+        beside.append(steady.push(size)[0])
+    after[0] += beginning
+    if tally.answer() != rotation.answer(began_at, stream.place):
+        raise AssertionError(
+            f"{name}: {tally.answer()} after a transition, not {rotation.answer(began_at, stream.place)}"
+        )
+    return Transition(tuple(after), tuple(beside))
 
 
 def _stage(console: Console, joins: int, window: int = 10_000) -> bool:
