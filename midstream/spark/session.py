@@ -7,6 +7,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+#: For checkpoints on a local disk, where renaming a file is atomic in either way. Spark's default goes through an
+#: interface of Hadoop that asks the shell whether files are links: some eighty processes a batch.
+_FILES_WITHOUT_SHELL = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
 
 def local_session(cores: int, options: Mapping[str, str] | None = None) -> Any:
     """A quiet local session whose workers run this interpreter.
@@ -23,6 +27,7 @@ def local_session(cores: int, options: Mapping[str, str] | None = None) -> Any:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.checkpointFileManagerClass": _FILES_WITHOUT_SHELL,
     }
     for name, value in (settings | dict(options or {})).items():
         builder = builder.config(name, value)
