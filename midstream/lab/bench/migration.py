@@ -151,6 +151,7 @@ def _pauses_of(name: str, rotation: Rotation, turns: tuple[int, int]) -> list[Pa
         while stream.engine.migration is not None and not stream.engine.migration.is_done:
             stream.push(_SIZES[1])
     del steady
+    gc.collect()
     began = time.process_time()
     stream.engine.migrate(rotation.plan(is_turned), strategy="moving-state")
     moving = time.process_time() - began
