@@ -19,7 +19,7 @@ from midstream.query.durations import duration
 from midstream.query.names import listed, spelled
 from midstream.spark.control_folder import ControlFolder
 from midstream.spark.listener import listen
-from midstream.spark.operator import DataFrame, joined, schema_of, watermark_delay
+from midstream.spark.operator import DataFrame, joined, schema_of, travels_narrow, watermark_delay
 from midstream.spark.result_ids import COLUMN
 from midstream.spark.settings import cores, prepare
 from midstream.spark.spec import JoinSpec
@@ -99,7 +99,7 @@ def sql(
     _check(spec, frames)
     if result_id and COLUMN in spec.query.output_schema.names:
         raise SparkError(f"result_id: the query has a column {COLUMN!r} already; rename it with AS")
-    prepare(session, chosen)
+    prepare(session, chosen, travels_narrow(spec))
     if not any(frame.isStreaming for frame in frames.values()):
         return joined(spec, frames, waits, None, result_id)
     listen(session)

@@ -80,11 +80,17 @@ def _union(frames: Sequence[DataFrame]) -> DataFrame:
     return functools.reduce(lambda one, other: one.union(other), frames)
 
 
+def travels_narrow(spec: JoinSpec) -> bool:
+    """Whether all columns that go to Python have values of a fixed size."""
+    sources = {lane.source for lane in spec.routing.lanes}
+    types = [spec.schemas[source].field(name).type for source in sources for name in _needed(spec, source)]
+    return all(pa.types.is_primitive(one) or pa.types.is_decimal(one) for one in types)
+
+
 def _packed(spec: JoinSpec, source: str, frame: DataFrame, delay: int | None) -> DataFrame:
     """A source's rows as parcels."""
     event_time = next(one.event_time for one in spec.query.inputs if one.source == source)
-    needed = {name for lane in spec.routing.lanes if lane.source == source for name in _read(spec, lane)}
-    names = [name for name in frame.columns if name in needed]
+    names = _needed(spec, source)
     # `mapInArrow` fails on names with a dot or a backtick, so columns travel under plain ones.
     columns = [F.col(_quoted(name)).alias(f"c{place}") for place, name in enumerate(names)]
     if frame.isStreaming:
@@ -99,6 +105,12 @@ def _commands(spec: JoinSpec, session: Any, folder: str) -> DataFrame:
     if session.conf.get(_SOURCE_EVOLUTION, "false") == "true":
         reader = reader.name("midstream_control")
     return reader.load(folder).mapInArrow(command_packer(spec.cells), PACKED_DDL)
+
+
+def _needed(spec: JoinSpec, source: str) -> list[str]:
+    """The columns of a source that go to Python."""
+    read = {name for lane in spec.routing.lanes if lane.source == source for name in _read(spec, lane)}
+    return [name for name in spec.schemas[source].names if name in read]
 
 
 def _read(spec: JoinSpec, lane: Any) -> set[str]:

@@ -16,8 +16,14 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 WORKER_PYTHON = "spark.sql.execution.pyspark.python"
+#: After every row that goes to Python, Spark adds up the buffers of its Arrow batch to keep below this many bytes: a
+#: third of the time of handing rows over. With the largest value it does not.
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+ANY_BYTES = str(2**31 - 1)
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 #: What was set by this module, so that a second query may set it again.
 _OURS = "spark.midstream.shufflePartitions"
+_OUR_BYTES = "spark.midstream.arrowMaxBytesPerBatch"
 
 
 def is_connect(session: Any) -> bool:
@@ -33,8 +39,12 @@ def cores(session: Any) -> int:
     return int(session.range(1 << 20).selectExpr("spark_partition_id() AS p").distinct().count())
 
 
-def prepare(session: Any, partitions: int | None) -> int:
-    """Set what is missing; the number of partitions to use."""
+def prepare(session: Any, partitions: int | None, narrow: bool = False) -> int:
+    """Set what is missing; the number of partitions to use.
+
+    `narrow` is whether all columns that travel have values of a fixed size, so that the limit on an Arrow batch's rows
+    limits its bytes as well.
+    """
     given = {row.key: row.value for row in session.sql("SET").collect()}
     chosen = cores(session) if partitions is None else partitions
     if given.get(PROVIDER, ROCKSDB) != ROCKSDB:
@@ -57,6 +67,7 @@ def prepare(session: Any, partitions: int | None) -> int:
         )
     if SHUFFLE_PARTITIONS in missing:
         session.conf.set(_OURS, str(chosen))
+    missing |= _bytes_limit(session, given, narrow)
     for name, value in missing.items():
         session.conf.set(name, value)
     python = _set_worker_python(session, given)
@@ -64,6 +75,17 @@ def prepare(session: Any, partitions: int | None) -> int:
     if said:
         _logger.info("midstream: set for this session: %s", ", ".join(said))
     return chosen
+
+
+def _bytes_limit(session: Any, given: dict[str, str], narrow: bool) -> dict[str, str]:
+    """No limit on the bytes of an Arrow batch where that on its rows is enough; what we set goes where it is not."""
+    if narrow and ARROW_BYTES not in given and ARROW_ROWS not in given:
+        session.conf.set(_OUR_BYTES, ANY_BYTES)
+        return {ARROW_BYTES: ANY_BYTES}
+    if not narrow and _OUR_BYTES in given and given.get(ARROW_BYTES) == given[_OUR_BYTES]:
+        session.conf.unset(ARROW_BYTES)
+        session.conf.unset(_OUR_BYTES)
+    return {}
 
 
 def _set_worker_python(session: Any, given: dict[str, str]) -> list[str]:

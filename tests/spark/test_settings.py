@@ -8,10 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 
 import midstream as ms
 import midstream.spark
-from midstream.spark.settings import CHANGELOG, PROVIDER, ROCKSDB, SHUFFLE_PARTITIONS, cores, prepare
+from midstream.spark.settings import (
+    ANY_BYTES,
+    ARROW_BYTES,
+    ARROW_ROWS,
+    CHANGELOG,
+    PROVIDER,
+    ROCKSDB,
+    SHUFFLE_PARTITIONS,
+    cores,
+    prepare,
+)
 
 from . import streams
 from .streams import SECOND, Input
@@ -72,6 +83,38 @@ def test_what_the_user_sets_after_us_stays(session: Any) -> None:
     session.conf.set(SHUFFLE_PARTITIONS, "9")
     prepare(session, 4)
     assert session.conf.get(SHUFFLE_PARTITIONS) == "9"
+
+
+def set_in(session: Any) -> dict[str, str]:
+    return {row.key: row.value for row in session.sql("SET").collect()}
+
+
+def test_numbers_travel_without_a_limit_on_bytes(session: Any, tmp_path: Path) -> None:
+    """Rows of a fixed size are limited by their number; a text that nobody reads does not travel."""
+    frames = Input({"a": [[(1, 1, 1)]], "b": [[(1, 1, 1)]]}).frames(session, tmp_path)
+    with_text = {name: frame.withColumn("text", F.lit("long")) for name, frame in frames.items()}
+    ms.spark.sql(TEXT, with_text, "ts", partitions=2)
+    assert set_in(session)[ARROW_BYTES] == ANY_BYTES
+    ms.spark.sql(TEXT.replace("SELECT ", "SELECT a.text, "), with_text, "ts", partitions=2)
+    assert ARROW_BYTES not in set_in(session)
+    ms.spark.sql(TEXT.replace("WHERE ", "WHERE b.text <> 'x' AND "), with_text, "ts", partitions=2)
+    assert ARROW_BYTES not in set_in(session)
+    ms.spark.sql(TEXT, frames, "ts", partitions=2)
+    assert set_in(session)[ARROW_BYTES] == ANY_BYTES
+
+
+@pytest.mark.parametrize("narrow", [True, False])
+def test_limits_of_the_user_stay(session: Any, narrow: bool) -> None:
+    prepare(session, 2, narrow=True)
+    session.conf.set(ARROW_BYTES, "1000000")
+    prepare(session, 2, narrow)
+    assert session.conf.get(ARROW_BYTES) == "1000000"
+
+
+def test_no_limit_on_bytes_needs_one_on_rows(session: Any) -> None:
+    session.conf.set(ARROW_ROWS, "0")
+    prepare(session, 2, narrow=True)
+    assert ARROW_BYTES not in set_in(session)
 
 
 def test_another_state_store_is_an_error_at_once(session: Any) -> None:
