@@ -12,7 +12,17 @@ from rich.console import Console
 
 from midstream.lab.bench import spark_files
 from midstream.lab.bench.answer import Answer
-from midstream.lab.bench.spark import FLOOR_HAND_OVER, FLOOR_READ, MEMORY, OURS, QUICK, Bench, Measured, parts_of
+from midstream.lab.bench.spark import (
+    FLOOR_HAND_OVER,
+    FLOOR_READ,
+    MEMORY,
+    OURS,
+    QUICK,
+    TRACED,
+    Bench,
+    Measured,
+    parts_of,
+)
 from midstream.lab.bench.spark_files import Case
 from midstream.lab.bench.spark_times import stage_times
 
@@ -92,10 +102,10 @@ def test_contenders_agree_and_parts_add_up(tmp_path: Path) -> None:
     told = io.StringIO()
     bench = Bench(tmp_path, QUICK, Console(file=told, width=160))
     case = spark_files.one_key(tmp_path / "case", 500, 4)
-    runs = {name: bench.measure(name, case, 3) for name in (OURS, MEMORY, FLOOR_READ, FLOOR_HAND_OVER)}
+    runs = {name: bench.measure(name, case, 3) for name in (OURS, TRACED, MEMORY, FLOOR_READ, FLOOR_HAND_OVER)}
     assert bench.is_right, told.getvalue()
     assert spark_files.found(case, runs[OURS].work / "out", 2) == spark_files.expected(case, 2) != Answer(0, ())
-    parts = dict(parts_of(runs[OURS], runs[FLOOR_READ], runs[FLOOR_HAND_OVER]))
-    assert parts["altogether"] == pytest.approx(runs[OURS].batch_seconds)
+    parts = dict(parts_of(runs[TRACED], runs[FLOOR_READ], runs[FLOOR_HAND_OVER]))
+    assert parts["altogether"] == pytest.approx(runs[TRACED].batch_seconds)
     bench.restart({name: runs[name] for name in (OURS, MEMORY)})
     assert bench.is_right, told.getvalue()

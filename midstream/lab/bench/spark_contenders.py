@@ -2,8 +2,9 @@
 
     python -m midstream.lab.bench.spark_contenders NAME CASE_FOLDER WORK_FOLDER
 
-It reads the files linked in WORK_FOLDER/in, one of each stream a batch, tells on its output about each batch as a line
-of JSON, and ends when all are read. Run again on the same folder, it goes on where it stopped.
+It reads the files linked in WORK_FOLDER/in, one of each stream a batch, and ends when all are read. Meanwhile it tells
+on its output how many batches are done, at the end about each of them as a line of JSON: to ask for more while it runs
+takes time of its own. Run again on the same folder, it goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from midstream.lab.bench.spark_files import WINDOW, Case
+from midstream.spark.settings import ANY_BYTES, ARROW_BYTES
 
 CORES = 2
 #: All contenders have so much memory in their JVM.
@@ -37,6 +39,8 @@ class Contender:
     build: Callable[[Case, Frames], Any]
     settings: Mapping[str, str] = field(default_factory=dict)
     sink: str = "parquet"
+    #: Whether Spark writes its event log, which tells how long stages take and makes them longer.
+    is_traced: bool = False
 
 
 def _midstream(case: Case, frames: Frames) -> Any:
@@ -91,9 +95,12 @@ def _drop(batches: Iterator[Any]) -> Iterator[Any]:
     return iter(())
 
 
+#: What a join sets for columns of numbers, so that a floor is one.
+_AS_A_JOIN = {ARROW_BYTES: ANY_BYTES}
 _TWO_PARTITIONS = {"spark.sql.shuffle.partitions": str(CORES)}
 CONTENDERS = (
     Contender("midstream", "Midstream", _midstream),
+    Contender("midstream-traced", "Midstream, with Spark's event log", _midstream, is_traced=True),
     Contender(
         "chain-memory",
         "Spark's chain, in memory",
@@ -116,8 +123,15 @@ CONTENDERS = (
             f"{_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
         },
     ),
-    Contender("floor-read", "floor: read Parquet only", _read, sink="noop"),
-    Contender("floor-hand-over", "floor: read Parquet, hand to mapInArrow", _hand_over, sink="noop"),
+    Contender("floor-read", "floor: read Parquet only", _read, sink="noop", is_traced=True),
+    Contender(
+        "floor-hand-over",
+        "floor: read Parquet, hand to mapInArrow",
+        _hand_over,
+        _AS_A_JOIN,
+        sink="noop",
+        is_traced=True,
+    ),
 )
 
 
@@ -137,7 +151,7 @@ def main(name: str, case_folder: str, work_folder: str) -> None:
         CORES,
         {
             "spark.driver.memory": MEMORY,
-            "spark.eventLog.enabled": "true",
+            "spark.eventLog.enabled": str(chosen.is_traced).lower(),
             "spark.eventLog.rolling.enabled": "false",
             "spark.eventLog.compress": "false",
             "spark.eventLog.dir": log.as_uri(),
@@ -155,14 +169,10 @@ def main(name: str, case_folder: str, work_folder: str) -> None:
     writer = results.writeStream.format(chosen.sink).option("checkpointLocation", str(work / "checkpoint"))
     writer = writer.trigger(availableNow=True)
     query = writer.start(str(work / "out")) if chosen.sink == "parquet" else writer.start()
-    told = -1
-    is_over = False
-    while not is_over:
-        is_over = query.awaitTermination(1)
-        for one in query.recentProgress:
-            if one.batchId > told:
-                told = one.batchId
-                print(json.dumps({"began": began, **json.loads(one.json)}), flush=True)
+    while not query.awaitTermination(1):
+        print(len(list((work / "checkpoint" / "commits").glob("[0-9]*"))), flush=True)
+    for one in query.recentProgress:
+        print(json.dumps({"began": began, **json.loads(one.json)}), flush=True)
     session.stop()
 
 
