@@ -214,9 +214,12 @@ def bench_spark(
 
     Every answer is checked against DuckDB. Exits with 1 if one is wrong or a target is missed.
     """
+    from midstream.app.scratch import scratch_folder
     from midstream.lab.bench import spark
 
-    if not spark.run(quick, folder, console):
+    with scratch_folder("bench", folder) as place:
+        holds = spark.run(place, quick, console)
+    if not holds:
         raise typer.Exit(1)
 
 

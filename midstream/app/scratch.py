@@ -19,17 +19,17 @@ _LOCK = "lock"
 
 
 @contextlib.contextmanager
-def scratch_folder(name: str) -> Iterator[Path]:
+def scratch_folder(name: str, place: Path | None = None) -> Iterator[Path]:
     """A folder that is gone afterwards, also after Ctrl-C or a request to end; after a kill, when the next one is made.
 
-    Call it in the main thread: it handles a signal.
+    It is made in `place`, or where temporary files go. Call it in the main thread: it handles a signal.
     """
 
     def leave(number: int, frame: object) -> None:
         sys.exit(128 + number)
 
-    sweep(name)
-    folder, lock = locked_folder(name)
+    sweep(name, place)
+    folder, lock = locked_folder(name, place)
     before = signal.signal(signal.SIGTERM, leave)
     try:
         yield folder
@@ -39,9 +39,14 @@ def scratch_folder(name: str) -> Iterator[Path]:
         os.close(lock)
 
 
-def locked_folder(name: str) -> tuple[Path, int]:
+def keep(folder: Path) -> Path:
+    """Let a folder stay after all; its new name, which nobody sweeps."""
+    return folder.rename(folder.with_name(folder.name.replace("midstream-", "midstream-kept-", 1)))
+
+
+def locked_folder(name: str, place: Path | None = None) -> tuple[Path, int]:
     """A new folder and the open file that locks it; it gets a name that is swept only when it is locked."""
-    made = Path(tempfile.mkdtemp(prefix=f"midstream-new-{name}-"))
+    made = Path(tempfile.mkdtemp(prefix=f"midstream-new-{name}-", dir=place))
     lock = os.open(made / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     folder = made.with_name(made.name.replace("midstream-new-", "midstream-", 1))
@@ -49,10 +54,10 @@ def locked_folder(name: str) -> tuple[Path, int]:
     return folder, lock
 
 
-def sweep(name: str) -> list[Path]:
+def sweep(name: str, place: Path | None = None) -> list[Path]:
     """Take away folders whose users are gone; those of living ones are locked."""
     swept = []
-    for folder in Path(tempfile.gettempdir()).glob(f"midstream-{name}-*"):
+    for folder in (place or Path(tempfile.gettempdir())).glob(f"midstream-{name}-*"):
         try:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
         except OSError:

@@ -10,15 +10,13 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-import shutil
-import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.console import Console
 
+from midstream.app import scratch
 from midstream.app.doctor import JAVA_ADVICE, find_java, missing_for_spark
 from midstream.app.soak_picture import draw
 from midstream.app.soak_report import report, report_growth, tell
@@ -100,19 +98,12 @@ def _run(soak: Soak, console: Console) -> None:
 @contextlib.contextmanager
 def _folder(keep: bool, console: Console) -> Iterator[Path]:
     """A folder for everything that the job reads and writes; kept if asked for, or if something went wrong."""
-    folder = Path(tempfile.mkdtemp(prefix="ms-soak-"))
-    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield folder
-    except (MidstreamError, AssertionError, OSError):
-        console.print(f"kept: {folder}", highlight=False, soft_wrap=True)
-        raise
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, former)
-    if keep:
-        console.print(f"kept: {folder}", highlight=False, soft_wrap=True)
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
+    with scratch.scratch_folder("soak") as folder:
+        try:
+            yield folder
+        except (MidstreamError, AssertionError, OSError):
+            keep = True
+            raise
+        finally:
+            if keep:
+                console.print(f"kept: {scratch.keep(folder)}", highlight=False, soft_wrap=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from midstream.app.scratch import locked_folder, scratch_folder, sweep
+from midstream.app.scratch import keep, locked_folder, scratch_folder, sweep
 
 HOLD = """
 import sys, time
@@ -61,3 +61,22 @@ def test_what_has_no_lock_is_not_ours(place: Path) -> None:
     assert sweep("x") == []
     os.close(lock)
     assert sweep("x") == [folder] and (place / "midstream-x-kept").exists()
+
+
+def test_one_that_is_kept_stays_under_another_name(place: Path) -> None:
+    with scratch_folder("x") as folder:
+        (folder / "data").write_text("much")
+        kept = keep(folder)
+    assert not folder.exists() and sweep("x") == []
+    assert list(place.iterdir()) == [kept] and (kept / "data").exists()
+
+
+def test_another_place_is_swept_for_itself(place: Path) -> None:
+    other = place / "other"
+    other.mkdir()
+    left, lock = locked_folder("x", other)
+    os.close(lock)
+    with scratch_folder("x") as folder:
+        assert folder.parent == place and left.exists()
+    with scratch_folder("x", other) as folder:
+        assert folder.parent == other and not left.exists()

@@ -11,7 +11,6 @@ import datetime
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -248,12 +247,14 @@ def _verdicts(runs: Mapping[str, Measured], small: Mapping[str, Measured]) -> It
     yield f"{rows:,} rows a batch: {ratio:.1f} times {contender(MEMORY).title}, at least 1", ratio >= 1
 
 
-def run(quick: bool = False, folder: Path | None = None, console: Console | None = None) -> bool:
-    """Measure everything, print it, and tell whether all answers were right and all targets reached."""
+def run(folder: Path, quick: bool = False, console: Console | None = None) -> bool:
+    """Measure everything, print it, and tell whether all answers were right and all targets reached.
+
+    Files and checkpoints are put into the folder, about 20 GB of them, and stay there.
+    """
     console = console or Console()
     scale = QUICK if quick else FULL
     console.print(f"Joins on Spark, local\\[{CORES}], each contender in a JVM of its own, batches from the third on.")
     if quick:
         console.print("Quick: a tenth of the rows; the targets are meant for 2,000,000 rows a batch.")
-    with tempfile.TemporaryDirectory(prefix="midstream-bench-", dir=folder) as place:
-        return Bench(Path(place), scale, console).run()
+    return Bench(folder, scale, console).run()
