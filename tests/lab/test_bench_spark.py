@@ -96,6 +96,16 @@ def test_batches_count_from_the_third_on(tmp_path: Path) -> None:
     assert run.rows_per_second == pytest.approx(200 / 1.75)
 
 
+def test_a_contender_that_fails_tells_why(tmp_path: Path) -> None:
+    """Its files are gone by the time that anybody could look at them."""
+    pytest.importorskip("pyspark")
+    case = spark_files.one_key(tmp_path / "case", 10, 1)
+    (tmp_path / "case" / "case.json").write_text("no JSON")
+    bench = Bench(tmp_path, QUICK, Console(file=io.StringIO()))
+    with pytest.raises(RuntimeError, match=r"Midstream: its process ended with 1; the last that it told:\n(.|\n)*JSON"):
+        bench.measure(OURS, case, 1)
+
+
 @pytest.mark.slow
 def test_contenders_agree_and_parts_add_up(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")

@@ -30,6 +30,7 @@ TRACED = "midstream-traced"
 CHANGELOG = "chain-rocksdb-changelog"
 FLOOR_READ, FLOOR_HAND_OVER = "floor-read", "floor-hand-over"
 _WARM_UP = 2
+_LINES_OF_ERRORS = 30
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,8 @@ class Bench:
                 elif line.strip().isdigit():
                     status.update(f"{title}: {line.strip()} of {files} batches")
         if process.returncode != 0:
-            raise RuntimeError(f"{title}: failed; see {work / 'errors.txt'}")
+            last = "".join((work / "errors.txt").read_text().splitlines(keepends=True)[-_LINES_OF_ERRORS:])
+            raise RuntimeError(f"{title}: its process ended with {process.returncode}; the last that it told:\n{last}")
 
     def _compare(self, run: Measured, files: int) -> None:
         with self._console.status(f"{run.case.name}: DuckDB's answer"):
