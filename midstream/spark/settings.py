@@ -16,8 +16,8 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 WORKER_PYTHON = "spark.sql.execution.pyspark.python"
-#: After every row that goes to Python, Spark adds up the buffers of its Arrow batch to keep below this many bytes: a
-#: third of the time of handing rows over. With the largest value it does not.
+#: After every row that goes to Python, Spark adds up the buffers of its Arrow batch to keep below this many bytes: in a
+#: profile half of the processor time of handing rows over. With the largest value it does not.
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ANY_BYTES = str(2**31 - 1)
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -79,10 +79,11 @@ def prepare(session: Any, partitions: int | None, narrow: bool = False) -> int:
 
 def _bytes_limit(session: Any, given: dict[str, str], narrow: bool) -> dict[str, str]:
     """No limit on the bytes of an Arrow batch where that on its rows is enough; what we set goes where it is not."""
-    if narrow and ARROW_BYTES not in given and ARROW_ROWS not in given:
+    rows_are_enough = narrow and ARROW_ROWS not in given
+    if rows_are_enough and ARROW_BYTES not in given:
         session.conf.set(_OUR_BYTES, ANY_BYTES)
         return {ARROW_BYTES: ANY_BYTES}
-    if not narrow and _OUR_BYTES in given and given.get(ARROW_BYTES) == given[_OUR_BYTES]:
+    if not rows_are_enough and _OUR_BYTES in given and given.get(ARROW_BYTES) == given[_OUR_BYTES]:
         session.conf.unset(ARROW_BYTES)
         session.conf.unset(_OUR_BYTES)
     return {}

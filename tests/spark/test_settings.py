@@ -117,6 +117,14 @@ def test_no_limit_on_bytes_needs_one_on_rows(session: Any) -> None:
     assert ARROW_BYTES not in set_in(session)
 
 
+def test_the_limit_on_bytes_comes_back_when_the_user_lifts_that_on_rows(session: Any) -> None:
+    prepare(session, 2, narrow=True)
+    assert set_in(session)[ARROW_BYTES] == ANY_BYTES
+    session.conf.set(ARROW_ROWS, "0")
+    prepare(session, 2, narrow=True)
+    assert ARROW_BYTES not in set_in(session)
+
+
 def test_another_state_store_is_an_error_at_once(session: Any) -> None:
     memory = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
     session.conf.set(PROVIDER, memory)

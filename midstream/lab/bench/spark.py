@@ -252,7 +252,7 @@ def _verdicts(runs: Mapping[str, Measured], small: Mapping[str, Measured]) -> It
 def run(folder: Path, quick: bool = False, console: Console | None = None) -> bool:
     """Measure everything, print it, and tell whether all answers were right and all targets reached.
 
-    Files and checkpoints are put into the folder, some 10 GB of them, and stay there.
+    Files and checkpoints are put into the folder, 11 GB of them, and stay there.
     """
     console = console or Console()
     scale = QUICK if quick else FULL
