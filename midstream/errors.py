@@ -6,6 +6,21 @@ A message says where, what, and what would be right:
 
 from __future__ import annotations
 
+_LONGEST = 80
+
+
+def shown(value: object) -> str:
+    """A value that somebody gave, for a message: in one line, not too long, whatever the value is.
+
+    >>> shown("soon"), shown([1] * 100)[-8:]
+    ("'soon'", '1, 1 ...')
+    """
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # a huge int has no text, and an object of somebody else's may fail in any way
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4].rstrip(', ')} ..."
+
 
 class MidstreamError(Exception):
     """The root of every error that Midstream raises on purpose."""

@@ -20,7 +20,7 @@ from midstream.engine.snapshot import Snapshot, same_or_reason
 from midstream.engine.stats import EngineStats
 from midstream.engine.warmup import warm_up
 from midstream.engine.watermark import NONE_YET, Watermark
-from midstream.errors import EngineError, SnapshotError
+from midstream.errors import EngineError, QueryError, SnapshotError
 from midstream.migrate import STRATEGIES, Migration, Transition, begin
 from midstream.migrate.record import Recorder
 from midstream.plan import Plan, default_plan, parse_plan
@@ -89,7 +89,7 @@ class Engine:
         self._strategy = strategy
         self._recorders: list[Recorder] = []
         self._pipeline = Pipeline(query, _chosen_plan(query, plan))
-        jump = None if max_jump is None else duration(max_jump)
+        jump = _max_jump(max_jump)
         self._receiver = Receiver(query, self._pipeline.readers, jump, late == "keep")
         self._watermark = Watermark({stream: query.delays.get(stream, 0) for stream in query.streams})
         self._rows_in = dict.fromkeys(query.streams, 0)
@@ -216,7 +216,7 @@ class Engine:
         plan: Plan | str,
         strategy: str | None = None,
         *,
-        budget: int | str | None = None,
+        budget: int | Duration | None = None,
         hold: bool = False,
         on_event: Callable[[Migration], None] | None = None,
     ) -> Migration:
@@ -340,6 +340,13 @@ class Engine:
         engine._pipeline.go_on_from(known.accepted, engine._watermark.current)
         engine.migrate(engine.plan, strategy="jisc")
         return engine
+
+
+def _max_jump(given: Duration | None) -> int | None:
+    try:
+        return None if given is None else duration(given)
+    except QueryError as problem:
+        raise EngineError(f"engine: max_jump: {problem}") from None
 
 
 def _chosen_plan(query: Query, plan: Plan | str | None) -> Plan:

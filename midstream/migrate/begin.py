@@ -4,16 +4,18 @@ of the migrations before it.
 
 from __future__ import annotations
 
+import datetime
+import numbers
 import time
 from collections.abc import Iterator, Sequence
 
 from midstream.engine.course import Course
-from midstream.errors import EngineError
+from midstream.errors import EngineError, QueryError
 from midstream.migrate.jisc import Filling
 from midstream.migrate.record import Recorder
 from midstream.migrate.strategy import Options, Strategy, Transition
 from midstream.migrate.tracks import TwoTracks
-from midstream.query.durations import duration
+from midstream.query.durations import Duration, duration
 
 
 def named(name: str, strategies: Sequence[Strategy]) -> Strategy:
@@ -24,17 +26,22 @@ def named(name: str, strategies: Sequence[Strategy]) -> Strategy:
     raise EngineError(f"migrate: unknown strategy {name!r}; strategies: {', '.join(one.name for one in strategies)}")
 
 
-def options(budget: int | str | None, hold: bool, strategy: Strategy) -> Options:
+def options(budget: int | Duration | None, hold: bool, strategy: Strategy) -> Options:
     """What the caller has set: a budget as a number of holes or as a time, and whether results are held back."""
     if hold and strategy.name != "parallel-track":
         raise EngineError(f"migrate: hold=True goes with strategy='parallel-track' only, not with {strategy.name!r}")
     if budget is None:
         return Options(hold=hold)
-    if isinstance(budget, str):
-        return Options(budget_seconds=duration(budget) / 1e6, hold=hold)
-    if isinstance(budget, bool) or budget < 0:
-        raise EngineError(f"migrate: budget={budget!r}; give a number of holes from 0 on, or a time as text")
-    return Options(budget_holes=budget, hold=hold)
+    if isinstance(budget, str | datetime.timedelta):
+        try:
+            return Options(budget_seconds=duration(budget) / 1e6, hold=hold)
+        except QueryError as problem:
+            raise EngineError(f"migrate: budget: {problem}") from None
+    if isinstance(budget, bool) or not isinstance(budget, numbers.Integral) or budget < 0:
+        raise EngineError(
+            f"migrate: budget={budget!r}; give a whole number of holes from 0 on, or a time such as '5 milliseconds'"
+        )
+    return Options(budget_holes=int(budget), hold=hold)
 
 
 def begun(strategy: Strategy, transition: Transition, strategies: Sequence[Strategy]) -> Course:

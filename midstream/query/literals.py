@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from midstream.errors import QueryError
-from midstream.query.durations import duration, microseconds
+from midstream.query.durations import microseconds, signed_duration
 from midstream.query.model import Literal
 from midstream.query.moments import moment
 
@@ -66,7 +66,7 @@ def interval(node: exp.Interval) -> Literal:
             "this form of INTERVAL is not supported; write INTERVAL 10 MINUTES or INTERVAL '1 hour 5 minutes'"
         )
     text = node.this.name
-    length = duration(text) if unit is None else microseconds(text, unit.name)
+    length = signed_duration(text) if unit is None else microseconds(text, unit.name)
     return Literal(datetime.timedelta(microseconds=length), INTERVAL)
 
 

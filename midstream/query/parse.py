@@ -33,8 +33,8 @@ def query(text: str, schemas: Mapping[str, pa.Schema], event_time: EventTime = N
     """Understand a continuous query.
 
     `schemas` has a pyarrow schema for every name in FROM. `event_time` is the column that has the event time: one
-    name for all streams, or one per stream. `delay` is how late rows may come, as microseconds, a timedelta, or text
-    such as ``30 seconds``; also one for all or one per stream.
+    name for all streams, or one per stream. `delay` is how late rows may come, as text such as ``30 seconds`` or a
+    timedelta; also one for all or one per stream.
 
     >>> orders = pa.schema({"id": pa.int64(), "ts": pa.timestamp("us")})
     >>> payments = pa.schema({"order_id": pa.int64(), "amount": pa.float64(), "ts": pa.timestamp("us")})

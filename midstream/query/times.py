@@ -113,6 +113,4 @@ def _delays(delay: Delay, streams: Mapping[str, str], schemas: Mapping[str, pa.S
             result[name] = duration(given.get(name, 0))  # type: ignore[arg-type]
         except QueryError as error:
             raise QueryError(f"query: delay of stream '{name}': {error}") from None
-        if result[name] < 0:
-            raise QueryError(f"query: delay of stream '{name}' is negative; give 0 or more")
     return result

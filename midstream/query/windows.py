@@ -17,6 +17,8 @@ def window(words: str) -> Window:
 
     >>> window("RANGE 1.5 SECONDS")
     Window(kind=<WindowKind.RANGE: 'range'>, size=1500000)
+    >>> window("RANGE INTERVAL '1' MINUTE").size
+    60000000
     >>> window("rows 10")
     Window(kind=<WindowKind.ROWS: 'rows'>, size=10)
     """
@@ -26,10 +28,7 @@ def window(words: str) -> Window:
     if kind.upper() == "RANGE":
         if size.upper() == "UNBOUNDED":
             return Window(WindowKind.UNBOUNDED)
-        length = duration(size)
-        if length < 0:
-            raise QueryError("a window cannot be negative")
-        return Window(WindowKind.RANGE, length)
+        return Window(WindowKind.RANGE, duration(size))
     if kind.upper() == "ROWS":
         if not (size.isascii() and size.isdigit()) or len(size) > 19 or not 0 < int(size) <= LARGEST:
             raise QueryError(f"ROWS takes a whole number of rows, at least 1, not '{size}'")

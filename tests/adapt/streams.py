@@ -34,7 +34,7 @@ class Streams:
         )
         equal = " AND ".join(f"A.k = {name}.k" for name in self.names[1:])
         schema = pa.schema({"ts": pa.int64(), "k": pa.int64()})
-        delay = round(self.delay * 1e6)
+        delay = f"{round(self.delay * 1e6)} microseconds"
         text = f"SELECT A.k FROM {sources} WHERE {equal}"
         return ms.query(text, schemas=dict.fromkeys(self.names, schema), event_time="ts", delay=delay)
 

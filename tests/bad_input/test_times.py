@@ -66,7 +66,7 @@ def test_late_rows_are_counted_even_if_not_kept() -> None:
 
 
 def test_delay_per_stream_and_the_stream_that_holds_back() -> None:
-    engine = pair(delay={"a": "5 microseconds", "b": 20})
+    engine = pair(delay={"a": "5 microseconds", "b": "20 us"})
     engine.push({"a": rows([1], [100])})
     stats = engine.stats()
     assert (stats.watermark, stats.held_back_by) == (None, "b")
@@ -138,7 +138,7 @@ def test_a_saturated_end_of_a_timestamp() -> None:
 
 
 def test_the_smallest_event_times() -> None:
-    engine = pair(delay=1000)
+    engine = pair(delay="1000 us")
     out = engine.push({"a": rows([1, 1], [MIN, MIN + 11]), "b": rows([1], [MIN + 10])})
     assert sorted((row["av"], row["valid_from"], row["valid_to"]) for row in out.to_pylist()) == [
         (0, MIN + 10, MIN + 10),

@@ -8,6 +8,7 @@ rows, that `finish` brings nothing more and frees the state.
 from __future__ import annotations
 
 import collections
+import datetime
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -72,6 +73,10 @@ def make_query(case: Case) -> Any:
     return ms.query(case.text, **case.query_arguments())
 
 
+def _max_jump(case: Case) -> datetime.timedelta | None:
+    return None if case.max_jump is None else datetime.timedelta(microseconds=case.max_jump)
+
+
 class Run:
     """One engine over one case, checked push by push."""
 
@@ -82,7 +87,7 @@ class Run:
         self.own = accept(case)  # the watermarks of this way of cutting the input
         self.query = query or make_query(case)
         self.rng = random.Random(f"run {case.seed} {way.plan}")
-        self.engine = ms.Engine(self.query, plan=way.plan, tables=case.tables(), late="keep", max_jump=case.max_jump)
+        self.engine = ms.Engine(self.query, plan=way.plan, tables=case.tables(), late="keep", max_jump=_max_jump(case))
         self.late: dict[str, list[tuple[Any, ...]]] = {name: [] for name in case.streams}
         self.names = [one.name for one in case.outputs] + ["valid_from", "valid_to"]
         self.total = 0
@@ -143,7 +148,7 @@ class Run:
 
     def _restore(self, plan: str | None) -> None:
         stored = self.engine.snapshot().to_bytes()
-        options: dict[str, Any] = {"late": "keep", "max_jump": self.case.max_jump}
+        options: dict[str, Any] = {"late": "keep", "max_jump": _max_jump(self.case)}
         if plan is not None:
             options["plan"] = plan
         self._take_late()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import math
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+import midstream as ms
 from midstream.errors import QueryError
 from midstream.query import Query, WindowKind, query
-from midstream.query.durations import duration, duration_text
+from midstream.query.durations import Duration, duration, duration_text, signed_duration
 
 SCHEMA = pa.schema({"id": pa.int64(), "ts": pa.timestamp("ms", "UTC")})
 TEXT = "SELECT a.id FROM s [RANGE 5 SECONDS] a, s [RANGE 1 MINUTE] b WHERE a.id = b.id"
@@ -23,7 +26,9 @@ def made(**arguments: object) -> Query:
     ("delay", "expected"),
     [
         (0, 0),
-        (1_500, 1_500),
+        ("0 s", 0),
+        ("INTERVAL '1' MINUTE", 60_000_000),
+        ({"s": datetime.timedelta(microseconds=7)}, 7),
         (datetime.timedelta(seconds=2), 2_000_000),
         ("1 minute 30 seconds", 90_000_000),
         ({"S": "500 ms"}, 500_000),
@@ -34,7 +39,14 @@ def test_delays(delay: object, expected: int) -> None:
     assert made(delay=delay).delays == {"s": expected}
 
 
-@pytest.mark.parametrize("delay", [None, 1.5, True, "soon", "", -1, {"s": -1}, {"t": 1}, {"s": 1, "S": 2}, 2**63])
+@pytest.mark.parametrize(
+    "delay",
+    [
+        *(None, 30, 1.5, math.nan, True, [5], 2**63, datetime.timedelta(-1)),
+        *("30", "soon", "", "-1 s", "99999999999999 weeks"),
+        *({"s": 1}, {"t": 0}, {"s": 0, "S": 0}),
+    ],
+)
 def test_bad_delays(delay: object) -> None:
     with pytest.raises(QueryError, match=r"^query: delay"):
         made(delay=delay)
@@ -76,10 +88,63 @@ def test_other_types_of_event_time_are_refused(type: pa.DataType) -> None:
 
 @pytest.mark.parametrize("value", [1, 999, 1_000, 60_000_000, 90_000_000, 604_800_000_000, -5_000_000])
 def test_a_duration_is_read_back_from_its_text(value: int) -> None:
-    assert duration(duration_text(value)) == value
+    assert signed_duration(duration_text(value)) == value
 
 
-@pytest.mark.parametrize("text", ["1 month", "2 years", "1", "minutes", "1 minute and 3", "0.1 us", "1e3 s", "1,5 s"])
+@pytest.mark.parametrize(
+    "number", [30, -5, 1.5, 2**70, pytest.param(10**5000, id="huge"), np.int64(3), np.float32(0.5)]
+)
+def test_a_number_alone_is_no_duration(number: float) -> None:
+    with pytest.raises(QueryError, match="has no unit; write text such as '30 seconds', or give a timedelta"):
+        duration(number)  # type: ignore[arg-type]
+    with pytest.raises(ms.EngineError, match=r"engine: max_jump: .* has no unit"):
+        ms.Engine(made(), max_jump=number)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("nothing", [0, 0.0, np.int64(0), "0 seconds", datetime.timedelta()])
+def test_zero_needs_no_unit(nothing: Duration) -> None:
+    assert duration(nothing) == 0
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (("7us", "7 µs", "7 usecs", "7 microseconds", "INTERVAL '7' MICROSECONDS"), 7),
+        (("500ms", "500 msec", "0.5s", "interval 500 milliseconds"), 500_000),
+        (("30s", "30 sec", "30 SECS", "30 seconds", "+30 second", "INTERVAL '30 sec'"), 30_000_000),
+        (("5min", "5 min", "5 mins", "5 Minutes", "INTERVAL 5 MINUTE", "INTERVAL '5' MINUTE"), 300_000_000),
+        (("1h", "1 hr", "1hrs", "60 min", "INTERVAL '1' HOUR", "INTERVAL '30 minutes 30' MINUTES"), 3_600_000_000),
+        (("90 min", "1h30min", "1 hour 30 minutes", "INTERVAL '1 hour 30 minutes'", "INTERVAL 1 HOUR 30 MIN"), 5.4e9),
+        (("2d", "2 D", "48 hours"), 172_800_000_000),
+        (("1w", "1 week", "7 days"), 604_800_000_000),
+    ],
+)
+def test_durations_as_people_write_them(texts: tuple[str, ...], expected: int) -> None:
+    for text in texts:
+        assert duration(text) == expected, text
+        window = query(TEXT.replace("5 SECONDS", text), {"s": SCHEMA}, "ts").inputs[0].window
+        assert window.size == expected, text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INTERVAL",
+        "INTERVAL '1'",
+        "INTERVAL '1 minute",
+        "'1' minute",
+        "1 interval",
+        "5m",
+        "1 month",
+        "2 years",
+        "1",
+        "minutes",
+        "1 minute and 3",
+        "0.1 us",
+        "1e3 s",
+        "1,5 s",
+    ],
+)
 def test_texts_that_are_no_durations(text: str) -> None:
     with pytest.raises(QueryError):
         duration(text)
