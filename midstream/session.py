@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from midstream.engine.checkpoint import check_windows, described, windows_as_json
 from midstream.engine.event_time import LATE
-from midstream.engine.intake import Intake, Receiver, TableLike, WatermarkLike, microseconds, named_tables
+from midstream.engine.intake import Intake, Receiver, WatermarkLike, microseconds, named_tables
 from midstream.engine.pipeline import Pipeline
 from midstream.engine.snapshot import Snapshot, same_or_reason
 from midstream.engine.stats import EngineStats
@@ -27,6 +27,7 @@ from midstream.plan import Plan, default_plan, parse_plan
 from midstream.query.durations import Duration, duration
 from midstream.query.model import Query, WindowKind
 from midstream.query.parse import query as parse_query
+from midstream.tables import TableLike
 
 _logger = logging.getLogger("midstream")
 

@@ -14,25 +14,8 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from midstream.errors import QueryError
+from midstream.query.schemas import type_of
 
-SQL_TYPES = {
-    "bigint": pa.int64(),
-    "binary": pa.binary(),
-    "boolean": pa.bool_(),
-    "date": pa.date32(),
-    "double": pa.float64(),
-    "float": pa.float32(),
-    "int": pa.int32(),
-    "integer": pa.int32(),
-    "smallint": pa.int16(),
-    "string": pa.string(),
-    "text": pa.string(),
-    "timestamp": pa.timestamp("us"),
-    "tinyint": pa.int8(),
-    "varchar": pa.string(),
-}
-
-_DECIMAL = re.compile(r"decimal(?:128)?\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 _NOT_IN_PARENTHESES = re.compile(r",(?![^(]*\))")
 
 
@@ -76,24 +59,6 @@ def read_event_times(given: Sequence[str]) -> str | dict[str, str]:
             )
         found[stream] = column
     return found
-
-
-def type_of(text: str) -> pa.DataType:
-    """A type by its Arrow or SQL name.
-
-    >>> type_of("timestamp[ns]"), type_of("DECIMAL(10, 2)"), type_of("bigint")
-    (TimestampType(timestamp[ns]), Decimal128Type(decimal128(10, 2)), DataType(int64))
-    """
-    name = text.strip().lower()
-    if name in SQL_TYPES:
-        return SQL_TYPES[name]
-    if decimal := _DECIMAL.fullmatch(name):
-        return pa.decimal128(int(decimal[1]), int(decimal[2] or 0))
-    try:
-        return pa.type_for_alias(name)
-    except ValueError:
-        known = ", ".join(SQL_TYPES)
-        raise QueryError(f"schema: unknown type '{text.strip()}'; types: {known}, decimal(p, s), or Arrow's") from None
 
 
 def _from_columns(name: str, what: str) -> pa.Schema:

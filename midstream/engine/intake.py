@@ -18,8 +18,8 @@ from midstream.engine.watermark import Watermark
 from midstream.errors import InputError
 from midstream.query.model import Query
 from midstream.state.arrow import single
+from midstream.tables import NotATable, TableLike, as_table
 
-TableLike: TypeAlias = pa.Table | pa.RecordBatch
 WatermarkLike: TypeAlias = int | datetime.datetime
 Given = TypeVar("Given")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
@@ -75,7 +75,8 @@ class Receiver:
         for stream in self._query.streams:
             if stream not in tables:
                 continue
-            columns = self._bindings[stream].columns(tables[stream])
+            table = _table(f"push: {stream!r}", tables[stream], self._query.schemas[stream])
+            columns = self._bindings[stream].columns(table)
             judged = self._judge(stream, columns, reached)
             accepted[stream] = _accepted(columns, judged)
             if len(accepted[stream]):
@@ -83,7 +84,7 @@ class Receiver:
             if judged.refused:
                 refused[stream] = {reason: int(np.count_nonzero(mask)) for reason, mask in judged.refused.items()}
                 if self._keeps_refused:
-                    rows[stream] = _refused_rows(tables[stream], self._query.schemas[stream], judged)
+                    rows[stream] = _refused_rows(table, self._query.schemas[stream], judged)
         return Intake(accepted, maxima, refused, rows, given)
 
     def _judge(self, stream: str, columns: Mapping[str, pa.Array], reached: Watermark) -> Judged:
@@ -137,6 +138,13 @@ def microseconds(value: WatermarkLike) -> int:
     raise InputError(f"push: watermark {value!r} is not a moment; give a datetime or int64 microseconds")
 
 
+def _table(place: str, given: TableLike, schema: pa.Schema) -> pa.Table | pa.RecordBatch:
+    try:
+        return as_table(given, schema)
+    except NotATable as problem:
+        raise InputError(f"{place} {problem}") from problem.__cause__
+
+
 def _accepted(columns: dict[str, pa.Array], judged: Judged) -> Accepted:
     if judged.taken is None:
         return Accepted(judged.times, columns)
@@ -144,7 +152,7 @@ def _accepted(columns: dict[str, pa.Array], judged: Judged) -> Accepted:
     return Accepted(judged.times[judged.taken], {name: values.filter(chosen) for name, values in columns.items()})
 
 
-def _refused_rows(table: TableLike, schema: pa.Schema, judged: Judged) -> pa.Table:
+def _refused_rows(table: pa.Table | pa.RecordBatch, schema: pa.Schema, judged: Judged) -> pa.Table:
     """The refused rows with the stream's own columns, as far as they were given, and the reason."""
     names = {name.lower(): place for place, name in reversed(list(enumerate(table.schema.names)))}
     parts = []
@@ -164,8 +172,8 @@ def _refused_rows(table: TableLike, schema: pa.Schema, judged: Judged) -> pa.Tab
     return pa.concat_tables(parts)
 
 
-def named_tables(query: Query, tables: Mapping[str, TableLike]) -> dict[str, TableLike]:
-    """The given static tables under the names that the query has for them."""
+def named_tables(query: Query, tables: Mapping[str, TableLike]) -> dict[str, pa.Table | pa.RecordBatch]:
+    """The given static tables as Arrow, under the names that the query has for them."""
     names = {name.lower(): name for name in query.tables}
     for name in tables:
         if name.lower() not in names:
@@ -179,4 +187,4 @@ def named_tables(query: Query, tables: Mapping[str, TableLike]) -> dict[str, Tab
                 f"tables: static table {name!r} is missing; give it as Engine(query, tables={{{name!r}: ...}}), "
                 "or give it a window such as [UNBOUNDED] if it is a stream"
             )
-    return named
+    return {name: _table(f"tables: {name!r}", table, query.schemas[name]) for name, table in named.items()}

@@ -24,17 +24,20 @@ from midstream.query.model import Column, Input, Output, Query, columns_of
 from midstream.query.names import Scope
 from midstream.query.outputs import read_outputs
 from midstream.query.predicates import Predicates, groups, take_apart
+from midstream.query.schemas import SchemaLike, as_schema
 from midstream.query.sources import Entry, From, read_from
 from midstream.query.syntax import Source
 from midstream.query.times import Delay, EventTime, Times, read_times
+from midstream.tables import type_name
 
 
-def query(text: str, schemas: Mapping[str, pa.Schema], event_time: EventTime = None, delay: Delay = 0) -> Query:
+def query(text: str, schemas: Mapping[str, SchemaLike], event_time: EventTime = None, delay: Delay = 0) -> Query:
     """Understand a continuous query.
 
-    `schemas` has a pyarrow schema for every name in FROM. `event_time` is the column that has the event time: one
-    name for all streams, or one per stream. `delay` is how late rows may come, as text such as ``30 seconds`` or a
-    timedelta; also one for all or one per stream.
+    `schemas` has a schema for every name in FROM: a pyarrow schema, a dict of columns with their types, or an example
+    such as a pandas or polars frame, a dict of columns or a list of dicts. `event_time` is the column that has the
+    event time: one name for all streams, or one per stream. `delay` is how late rows may come, as text such as
+    ``30 seconds`` or a timedelta; also one for all or one per stream.
 
     >>> orders = pa.schema({"id": pa.int64(), "ts": pa.timestamp("us")})
     >>> payments = pa.schema({"order_id": pa.int64(), "amount": pa.float64(), "ts": pa.timestamp("us")})
@@ -52,10 +55,10 @@ def query(text: str, schemas: Mapping[str, pa.Schema], event_time: EventTime = N
     ...
     midstream.errors.QueryError: query: unknown stream 'ordrs' at line 1, column 16; streams given: orders
     """
-    _check_arguments(text, schemas)
+    known = _checked(text, schemas)
     source = Source(text)
     try:
-        return _understand(source, schemas, event_time, delay)
+        return _understand(source, known, event_time, delay)
     except RecursionError:
         raise source.error(0, "the query is nested too deeply", "write it with fewer parentheses") from None
 
@@ -85,12 +88,16 @@ def _understand(source: Source, schemas: Mapping[str, pa.Schema], event_time: Ev
     )
 
 
-def _check_arguments(text: str, schemas: Mapping[str, pa.Schema]) -> None:
+def _checked(text: str, schemas: Mapping[str, SchemaLike]) -> dict[str, pa.Schema]:
+    """The schemas by name, whatever they were given as."""
     if not isinstance(text, str):
         raise QueryError(f"query: the text is {type(text).__name__}; give a string")
-    for name, schema in schemas.items():
-        if not isinstance(name, str) or not isinstance(schema, pa.Schema):
-            raise QueryError(f"query: the schema of {name!r} is {type(schema).__name__}; give a pyarrow.Schema")
+    if not isinstance(schemas, Mapping):
+        raise QueryError(f"query: schemas is {type_name(schemas)}; give a dict with a schema for each name in FROM")
+    for name in schemas:
+        if not isinstance(name, str):
+            raise QueryError(f"query: schemas has the name {name!r}; give the names in FROM as text")
+    return {name: as_schema(schema, name) for name, schema in schemas.items()}
 
 
 def _check_connected(source: Source, clause: From, predicates: Predicates) -> None:

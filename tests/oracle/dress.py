@@ -1,4 +1,4 @@
-"""The same rows as other Arrow objects: batches, slices, chunks, other widths, dictionaries, more columns.
+"""The same rows as other objects: batches, slices, chunks, other widths, dictionaries, more columns, frames, dicts.
 
 An engine that reads buffers must get offsets, chunks and encodings right; a caller need not know.
 """
@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import datetime
 import random
+from typing import Any
 
+import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
 from .spec import Case, Push, Watermark, push_tables
@@ -16,11 +19,11 @@ from .spec import Case, Push, Watermark, push_tables
 EPOCH = datetime.datetime(1970, 1, 1)
 
 
-def dressed(case: Case, push: Push, rng: random.Random) -> dict[str, pa.Table | pa.RecordBatch]:
+def dressed(case: Case, push: Push, rng: random.Random) -> dict[str, Any]:
     """A push's tables in random clothes; sometimes with an empty table for a stream without rows."""
-    tables: dict[str, pa.Table | pa.RecordBatch] = {}
+    tables: dict[str, Any] = {}
     for name, table in push_tables(case, push).items():
-        tables[name] = _dress(table, rng)
+        tables[name] = _other_form(table, rng) if rng.random() < 0.15 else _dress(table, rng)
     for name in case.streams:
         if name not in tables and rng.random() < 0.1:
             tables[name] = case.sources[name].schema.empty_table()
@@ -46,6 +49,25 @@ def _dress(table: pa.Table, rng: random.Random) -> pa.Table | pa.RecordBatch:
         table = padded.slice(1)
     if rng.random() < 0.3:
         return table.combine_chunks().to_batches()[0] if table.num_rows else table
+    return table
+
+
+def _other_form(table: pa.Table, rng: random.Random) -> Any:
+    """Rows as people have them who do not think of Arrow."""
+    form = rng.choice(["rows", "columns", "reader", "polars", "pandas"])
+    if form == "rows":
+        first, *others = table.to_pylist() or [{}]  # one row has to name all columns
+        found = [first, *({name: value for name, value in row.items() if value is not None} for row in others)]
+        return found if table.num_rows else []
+    if form == "columns":
+        return {name: table.column(name).to_pylist() for name in table.column_names}
+    if form == "reader":
+        return _chunked(table, rng).to_reader()
+    if form == "polars" and not any(types.is_nested(one) for one in table.schema.types):
+        return pl.from_arrow(table)
+    has_nan = any(types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py() for column in table.columns)
+    if form == "pandas" and not has_nan:  # which pandas takes for a missing value
+        return table.to_pandas(integer_object_nulls=True)
     return table
 
 

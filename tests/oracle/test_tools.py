@@ -7,6 +7,8 @@ import random
 import pyarrow as pa
 import pytest
 
+from midstream.tables import as_table
+
 from .cases import make_case
 from .compare import difference, multiset, rows_of
 from .dress import dressed
@@ -44,7 +46,7 @@ def test_dressed_tables_hold_the_same_rows() -> None:
             plain = push_tables(case, push)
             for name, table in dressed(case, push, rng).items():
                 schema = case.sources[name].schema
-                whole = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+                whole = as_table(table, schema)
                 columns = [whole.column(one).cast(schema.field(one).type) for one in schema.names]
                 again = pa.table(columns, schema=schema)
                 if name in plain:

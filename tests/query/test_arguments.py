@@ -66,8 +66,10 @@ def test_the_text_is_a_string() -> None:
 
 
 def test_schemas_are_schemas() -> None:
-    with pytest.raises(QueryError, match=r"the schema of 's' is dict; give a pyarrow\.Schema"):
-        made(schemas={"s": {"id": "int64"}})
+    with pytest.raises(QueryError, match="the schema of 's' is int; give a pyarrow schema, a dict of columns with"):
+        made(schemas={"s": 3})
+    with pytest.raises(QueryError, match="schemas is list; give a dict with a schema for each name in FROM"):
+        made(schemas=[SCHEMA])
 
 
 def test_an_event_time_is_a_name() -> None:
