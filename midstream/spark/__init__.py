@@ -53,5 +53,5 @@ def __getattr__(name: str) -> Any:
         if problem.name is None or problem.name.partition(".")[0] != "pyspark":
             raise
         raise ModuleNotFoundError(
-            "midstream.spark needs PySpark: pip install 'midstream[spark]'", name="pyspark"
+            "midstream.spark needs PySpark 4.1 or newer: pip install 'midstream[spark]'", name="pyspark"
         ) from None

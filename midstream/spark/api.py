@@ -17,6 +17,7 @@ from midstream.migrate import STRATEGIES
 from midstream.plan import parse_plan
 from midstream.query.durations import duration
 from midstream.query.names import listed, spelled
+from midstream.spark.compat import check_version
 from midstream.spark.control_folder import ControlFolder
 from midstream.spark.listener import listen
 from midstream.spark.operator import DataFrame, joined, schema_of, travels_narrow, watermark_delay
@@ -78,6 +79,7 @@ def sql(
     """
     frames = dict(streams)
     session = _session(frames)
+    check_version(session)
     schemas = {name: schema_of(name, frame) for name, frame in frames.items()}
     waits = _waits(delay, frames)
     chosen = cores(session) if partitions is None else partitions

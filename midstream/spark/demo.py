@@ -9,24 +9,22 @@ import contextlib
 import logging
 import os
 import shlex
-import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from pyspark import SparkConf, SparkContext, java_gateway
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from midstream.errors import SparkError
-from midstream.spark import Progress, cell_reports, control, sql
+from midstream.spark import Progress, cell_reports, compat, control, sql
 
 #: With more cores than this, batches of the demo's size would be all overhead.
 MOST_CORES = 4
 _TRIGGER = "1 second"
 _LOOK_SECONDS = 0.1
-_END_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def quiet_session(folder: Path, log: IO[bytes], options: Mapping[str, str] | Non
     A process has at most one JVM: where there is a session already, it is used and left as it is.
     """
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it tells of every connection that an interrupt cuts
-    if SparkContext._gateway is not None:
+    if compat.has_jvm():
         yield SparkSession.builder.getOrCreate().newSession()
         return
     cores = max(1, min(os.cpu_count() or 1, MOST_CORES))
@@ -106,30 +104,13 @@ def quiet_session(folder: Path, log: IO[bytes], options: Mapping[str, str] | Non
         "spark.ui.showConsoleProgress": "false",
     }
     conf.setAll(list((settings | dict(options or {})).items()))
-    launch: Any = java_gateway.launch_gateway  # what a context calls itself, but without a place for output
-    gateway = launch(conf, {"stdout": log, "stderr": log})
+    gateway = compat.start_jvm(conf, log)
     try:
         context = SparkContext(conf=conf, gateway=gateway)
         context.setLogLevel("ERROR")
         yield SparkSession(context)
     finally:
-        _end(gateway)
-
-
-def _end(gateway: Any) -> None:
-    """Stop the session and wait until its JVM is gone, so that nobody writes into the folder any more."""
-    with contextlib.suppress(
-        Exception
-    ):  # after an interrupt the connection may be of no use; the JVM ends all the same
-        if SparkContext._active_spark_context is not None:
-            SparkContext._active_spark_context.stop()
-    gateway.proc.stdin.close()
-    try:
-        gateway.proc.wait(_END_SECONDS)
-    except subprocess.TimeoutExpired:
-        gateway.proc.kill()
-        gateway.proc.wait()
-    SparkContext._gateway = SparkContext._jvm = None
+        compat.end_jvm(gateway)
 
 
 def run(session: SparkSession, job: Job) -> Iterator[Batch | None]:

@@ -7,45 +7,21 @@ import logging
 import weakref
 from typing import Any
 
-from pyspark.sql.streaming.listener import JStreamingQueryListener, QueryProgressEvent, StreamingQueryListener
-
 from midstream.spark import hosts
+from midstream.spark.compat import QuickListener
 from midstream.spark.control_folder import ControlFolder, folder_in
 from midstream.spark.totals import cell_reports
 
 _logger = logging.getLogger("midstream")
 
 
-class _Called(JStreamingQueryListener):
-    """What the JVM calls in a classic session: it takes the progress of a batch as one text.
-
-    PySpark's own asks for it piece by piece, and for the class that makes rows of metrics by a name that the JVM looks
-    for in all its archives: 0.3 seconds of processor time a batch.
-    """
-
-    def onQueryProgress(self, jevent: Any) -> None:
-        progress = json.loads(jevent.progress().json())
-        self.pylistener.onQueryProgress(QueryProgressEvent.fromJson({"progress": progress}))
-
-
-class JoinListener(StreamingQueryListener):
+class JoinListener(QuickListener):
     """One per session."""
 
     def __init__(self) -> None:
         #: The last report of each cell, by query run.
         self.reports: dict[str, dict[int, dict[str, Any]]] = {}
         self._answers: dict[str, dict[int, str]] = {}
-        self._called: Any = None
-
-    @property
-    def _jlistener(self) -> Any:
-        """The JVM's side of it, which a classic session asks for."""
-        from pyspark import SparkContext
-
-        if self._called is None:
-            jvm: Any = SparkContext._jvm
-            self._called = jvm.PythonStreamingQueryListenerWrapper(_Called(self))
-        return self._called
 
     def onQueryStarted(self, event: Any) -> None:
         pass

@@ -16,11 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
 from midstream.errors import SparkError
-from midstream.spark import result_ids
+from midstream.spark import compat, result_ids
 from midstream.spark.cells import cell_number
 from midstream.spark.commands import command_packer
 from midstream.spark.packing import PACKED_DDL, RESULT_DDL, opener, packer
@@ -29,7 +28,6 @@ from midstream.spark.spec import JoinSpec
 from midstream.spark.totals import OBSERVATION, column_of
 
 _WATERMARK_KEY = "spark.watermarkDelayMs"
-_SOURCE_EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 _DERIVED = "midstream_event_time"
 
 DataFrame = Any
@@ -38,7 +36,7 @@ DataFrame = Any
 def schema_of(name: str, frame: DataFrame) -> pa.Schema:
     """The Arrow schema of a DataFrame's columns."""
     try:
-        return to_arrow_schema(frame.schema, timezone="UTC")
+        return compat.to_arrow(frame.schema)
     except Exception as problem:
         raise SparkError(f"streams: the columns of {name!r} have no Arrow type; {problem}") from problem
 
@@ -72,8 +70,8 @@ def joined(
     schema = spec.query.output_schema
     if with_ids:
         schema = schema.append(pa.field(result_ids.COLUMN, pa.string()))
-    spark_schema = from_arrow_schema(schema, prefer_timestamp_ntz=True)
-    return observed.mapInArrow(opener(to_arrow_schema(spark_schema, timezone="UTC"), with_ids), spark_schema)
+    spark_schema = compat.from_arrow(schema)
+    return observed.mapInArrow(opener(compat.to_arrow(spark_schema), with_ids), spark_schema)
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
@@ -101,9 +99,8 @@ def _packed(spec: JoinSpec, source: str, frame: DataFrame, delay: int | None) ->
 
 def _commands(spec: JoinSpec, session: Any, folder: str) -> DataFrame:
     """Commands as parcels: the last source of the plan, whether it is used or not, because a checkpoint counts them."""
-    reader = session.readStream.format("text").option("wholetext", "true")
-    if session.conf.get(_SOURCE_EVOLUTION, "false") == "true":
-        reader = reader.name("midstream_control")
+    reader = compat.name_source(session, session.readStream, "midstream_control")
+    reader = reader.format("text").option("wholetext", "true")
     return reader.load(folder).mapInArrow(command_packer(spec.cells), PACKED_DDL)
 
 

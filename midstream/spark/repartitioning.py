@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from midstream.errors import SparkError
-from midstream.spark.settings import is_connect
+from midstream.spark.compat import repartition_checkpoint
 
 
 def repartition(checkpoint: str, partitions: int, session: Any | None = None) -> None:
@@ -22,9 +22,4 @@ def repartition(checkpoint: str, partitions: int, session: Any | None = None) ->
     chosen = session or SparkSession.getActiveSession()
     if chosen is None:
         raise SparkError("repartition: there is no active session; make one, or give it as session=")
-    if is_connect(chosen):
-        raise SparkError("repartition: a Spark Connect session cannot do this; use a classic session")
-    manager = getattr(chosen, "_streamingCheckpointManager", None)
-    if manager is None:
-        raise SparkError(f"repartition: Spark {chosen.version} cannot do this; use Spark 4.2 or newer")
-    manager.repartition(str(checkpoint), partitions)
+    repartition_checkpoint(chosen, str(checkpoint), partitions)

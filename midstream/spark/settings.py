@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from midstream.errors import SparkError
+from midstream.spark.compat import is_connect
 
 _logger = logging.getLogger("midstream")
 
@@ -24,11 +25,6 @@ ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 #: What was set by this module, so that a second query may set it again.
 _OURS = "spark.midstream.shufflePartitions"
 _OUR_BYTES = "spark.midstream.arrowMaxBytesPerBatch"
-
-
-def is_connect(session: Any) -> bool:
-    """Whether a session is a Spark Connect client."""
-    return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def cores(session: Any) -> int:
