@@ -16,6 +16,7 @@ from midstream.engine.checkpoint import check_windows, described, windows_as_jso
 from midstream.engine.event_time import LATE
 from midstream.engine.intake import Intake, Receiver, WatermarkLike, microseconds, named_tables
 from midstream.engine.pipeline import Pipeline
+from midstream.engine.run import Batches, Run
 from midstream.engine.snapshot import Snapshot, same_or_reason
 from midstream.engine.stats import EngineStats
 from midstream.engine.warmup import warm_up
@@ -33,6 +34,7 @@ _logger = logging.getLogger("midstream")
 
 DEFAULT_LATE_LIMIT = 100_000
 _FINISHED = "finished: this engine takes no more rows; make a new one, or go on with Engine.restore from a snapshot"
+_LEFT = "closed, because its with block has ended; make a new one, or go on with Engine.restore from a snapshot"
 _UNDER_WAY = "a push is under way: take the pieces of push_batches to the end before the next call"
 
 
@@ -117,6 +119,23 @@ class Engine:
             return pieces[0]
         return pa.concat_tables(pieces) if pieces else self._pipeline.results.empty()
 
+    def run(self, batches: Batches) -> Run:
+        """Push one batch after the other; gives an iterator over their results, one table each.
+
+        `batches` is an iterable of what `push` takes, or an async iterable, whose results ``async for`` takes. A batch
+        is pushed when its results are asked for, on the thread that asks, so that between two of them `migrate`,
+        `stats` and `snapshot` work. The engine stays open: call `finish` when the input has ended.
+
+        >>> import midstream as ms
+        >>> row = {"id": int, "ts": int}
+        >>> text = "SELECT a.id FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.id = b.id"
+        >>> engine = ms.Engine(ms.query(text, schemas={"a": row, "b": row}, event_time="ts"))
+        >>> batches = [{"a": [{"id": 7, "ts": 0}]}, {"b": [{"id": 7, "ts": 5}, {"id": 8, "ts": 6}]}]
+        >>> [table.num_rows for table in engine.run(batches)]
+        [0, 1]
+        """
+        return Run(self.push, batches)
+
     def push_batches(
         self,
         data: Mapping[str, TableLike],
@@ -143,7 +162,8 @@ class Engine:
             reason = f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__
             self._ended = f"closed, because a push broke off ({reason}); go on with Engine.restore from a snapshot"
             raise
-        self._ended = None
+        if self._ended == _UNDER_WAY:  # and not closed meanwhile
+            self._ended = None
         begin.give_way(self._recorders[:-1], self._pipeline.course)
         self._deliver()
 
@@ -173,7 +193,7 @@ class Engine:
 
         They are kept only with ``late="keep"``, at most `late_limit` a stream; they are counted always.
         """
-        if self._ended != _FINISHED:
+        if self._ended not in (_FINISHED, _LEFT):
             self._check_open()
         taken = {stream: pa.concat_tables(tables) for stream, tables in self._late_rows.items() if tables}
         self._late_rows = {}
@@ -195,6 +215,22 @@ class Engine:
             self._deliver()
             return released
         return self._pipeline.results.empty()
+
+    def __enter__(self) -> Engine:
+        """``with ms.Engine(query) as engine:`` frees all state when the block ends.
+
+        It does not finish the query: call `finish` inside the block for the last results. If results are still held
+        back when a block ends without an error, that is an `EngineError`, because they would be lost.
+        """
+        self._check_open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *problem: object) -> None:
+        held = self._pipeline.release().num_rows
+        self._pipeline = Pipeline(self.query, self.plan)
+        self._ended = _FINISHED if self._ended == _FINISHED else _LEFT
+        if held and kind is None:
+            raise EngineError(f"engine: {held} results were held back when the with block ended; call finish() in it")
 
     def _check_open(self) -> None:
         if self._ended is not None:
