@@ -18,7 +18,7 @@ from midstream.engine.combos import Delta
 from midstream.engine.keys import codes_of, floats_of
 from midstream.kernels import loops, runs
 from midstream.kernels.types import LARGEST, SMALLEST, Combos, Layout, Ring
-from midstream.query.model import Band, Query
+from midstream.query.model import Band, Query, Rounding
 from midstream.state.hole import Record
 from midstream.state.indexes import HashIndex, Ints, SortedIndex
 from midstream.state.join_state import Access, JoinState
@@ -26,6 +26,8 @@ from midstream.state.window import BaseWindow
 
 Store = BaseWindow | JoinState
 Step = Callable[[Combos, Ints], bool]
+
+_FAR_FROM_OVERFLOW = 2.0**1020
 
 
 class Path(Protocol):
@@ -86,7 +88,7 @@ class BandPath:
     def __init__(self, inside: tuple[int, ...], number: int, band: Band, windows: Sequence[BaseWindow]):
         self.number = number
         self.signature: tuple[object, ...] = ("band", number, band.left_input in inside)
-        self._is_float = band.type == pa.float64()
+        self._rounding = band.rounding if band.type == pa.float64() else None
         self._windows = windows
         if band.left_input in inside:
             self.driver, self._partner = band.left_input, band.right_input
@@ -120,12 +122,9 @@ class BandPath:
     def _ranges(self, delta: Delta) -> tuple[Ints, Ints]:
         """The codes between which partners' values lie; a low one above a high one finds nothing."""
         codes = delta.band_codes(self.number, self._partner)
+        if self._rounding is not None:
+            return float_ranges(floats_of(codes), self._low, self._high, self._rounding)
         lows, highs = np.full(len(codes), SMALLEST), np.full(len(codes), LARGEST)
-        if self._is_float:
-            values = floats_of(codes)
-            lows = lows if self._low is None else _widened(values, float(self._low), -1)
-            highs = highs if self._high is None else _widened(values, float(self._high), 1)
-            return lows, highs
         empty = np.zeros(len(codes), np.bool_)
         for amount, bounds, is_low in ((self._low, lows, True), (self._high, highs, False)):
             if amount is not None:
@@ -143,13 +142,30 @@ def _shifted(codes: Ints, amount: int, is_low: bool, bounds: Ints) -> NDArray[np
     return empty
 
 
-def _widened(values: NDArray[np.float64], amount: float, outwards: int) -> Ints:
-    """Codes of ``values + amount``, moved outwards by more than what rounding can take away."""
+def float_ranges(
+    values: NDArray[np.float64], low: float | None, high: float | None, rounding: Rounding
+) -> tuple[Ints, Ints]:
+    """The codes between which every partner lies that the comparison, computed with floats, can accept.
+
+    Let x be a partner of the value y, c the sum of the constants' sizes, u = 2**-53. An addition is off by at most u
+    times its result, which is no larger than s = |x| + |y| + c, as long as nothing overflows. So after n additions a
+    comparison that holds bounds x - y to within n * u * s, give or take terms in u**2. Solved for x, which is in s too,
+    this is at most 2 * n * u * (|y| + c). The slack below is twice that and some more, for the additions here.
+
+    If |y| + c is far from the largest float, only an x near it overflows, and then to the infinity on its own side,
+    which the comparison and the range see alike. If it is not, both sides may be infinite, and everything is a partner.
+    NaN is larger than any other float here and in the comparison, and no arithmetic but that of infinities makes one.
+    """
+    lows, highs = np.full(len(values), SMALLEST), np.full(len(values), LARGEST)
     with np.errstate(all="ignore"):
-        bound = values + amount
-        slack = (np.abs(values) + abs(amount)) * 2.0**-50 + np.finfo(np.float64).tiny
-        widened = np.where(np.isfinite(bound), bound + outwards * slack, bound)
-    return codes_of(pa.array(widened))
+        size = np.abs(values) + rounding.constants
+        slack = size * ((rounding.additions + 4) * 2.0**-51) + np.finfo(np.float64).tiny
+        is_safe = ~(size >= _FAR_FROM_OVERFLOW)
+        if low is not None:
+            lows[is_safe] = codes_of(pa.array((values + low - slack)[is_safe]))
+        if high is not None:
+            highs[is_safe] = codes_of(pa.array((values + high + slack)[is_safe]))
+    return lows, highs
 
 
 class LoopPath:

@@ -5,9 +5,10 @@ Comparisons of the same two expressions meet in one band.
 
 A band is exact if it holds for just the pairs for which the comparisons hold. For whole numbers and times that is so if
 the bounds leave no room for an overflow, which would be null and no match; what can overflow in one input alone
-becomes a filter of that input. For floats a band is never exact, because arithmetic rounds. NaN is the largest
-float, equal to itself, as in Spark; a comparison that a NaN *difference* would pass, such as ``a.x - b.y >= 1``, gives
-a band only beside one that it would not pass.
+becomes a filter of that input. For floats a band is never exact, because arithmetic rounds; it says by how much, so
+that a search can be wide enough, and the comparison as it was written decides. NaN is the largest float, equal to
+itself, as in Spark; a comparison that a NaN *difference* would pass, such as ``a.x - b.y >= 1``, gives a band only
+beside one that it would not pass.
 
 Dates are counted in microseconds like timestamps, so a date that no timestamp can hold, some 290,000 years away, is in
 no band.
@@ -16,7 +17,7 @@ no band.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -25,7 +26,7 @@ from midstream.query import functions
 from midstream.query.conjuncts import Part
 from midstream.query.keys import in_type
 from midstream.query.linear import Difference, Number, bare, constant, difference, within
-from midstream.query.model import Band, Call, Expr, inputs_of
+from midstream.query.model import Band, Call, Expr, Rounding, inputs_of
 
 _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
@@ -131,7 +132,7 @@ def _absolute(part: Part, floating: bool) -> _Bound | None:
     if form is None:
         return None
     size = float(size) if floating else size - 1 if operator == "lt" else size
-    form = within(form, value.type, symmetric=True)
+    form = within(replace(form, constants=form.constants + abs(size)), value.type, symmetric=True)
     return _Bound(part, form, -size - form.shift, size - form.shift, True)
 
 
@@ -151,7 +152,11 @@ def _merge(type: pa.DataType, left: Expr, right: Expr, bounds: list[_Bound]) -> 
         return None
     exact = not floating and all(_covers(one.form, low, high) for one in bounds)
     (left_input,), (right_input,) = inputs_of(left), inputs_of(right)
-    return Band(type, left_input, left, right_input, right, low, high, exact)
+    rounding = Rounding()
+    if floating:
+        forms = [bound.form for bound in bounds]
+        rounding = Rounding(max(one.additions for one in forms), float(max(one.constants for one in forms)))
+    return Band(type, left_input, left, right_input, right, low, high, exact, rounding)
 
 
 def _covers(form: Difference, low: Number | None, high: Number | None) -> bool:

@@ -25,7 +25,10 @@ DAY = 86_400_000_000
 
 @dataclass(frozen=True)
 class Difference:
-    """``left - right + shift``; a side may be missing. `computed` if arithmetic combines both inputs."""
+    """``left - right + shift``; a side may be missing. `computed` if arithmetic combines both inputs.
+
+    `additions` and `constants` are how often something was added and the sizes of all constants: see `Rounding`.
+    """
 
     left: Expr | None = None
     right: Expr | None = None
@@ -34,6 +37,8 @@ class Difference:
     high: Number | None = None
     checks: tuple[Expr, ...] = ()
     computed: bool = False
+    additions: int = 0
+    constants: Number = 0
 
     def negated(self) -> Difference:
         low = None if self.high is None else -self.high
@@ -53,6 +58,8 @@ class Difference:
             bounded.high,
             self.checks + other.checks,
             self.computed or other.computed,
+            self.additions + other.additions + 1,
+            self.constants + other.constants,
         )
 
 
@@ -70,7 +77,7 @@ def difference(expr: Expr, floating: bool) -> Difference | None:
     inputs = inputs_of(expr)
     if not inputs:
         value = constant(expr)
-        return None if value is None else Difference(shift=value)
+        return None if value is None else Difference(shift=value, constants=abs(value))
     if len(inputs) == 1:
         return _shifted(whole, expr, floating)
     if not isinstance(expr, Call) or expr.function not in ("add", "subtract"):
@@ -118,7 +125,8 @@ def constant(expr: Expr) -> Number | None:
     elif isinstance(expr, Call) and expr.function in ("add", "subtract", "multiply", "negate", "abs"):
         values = [constant(arg) for arg in expr.args]
         known = [one for one in values if one is not None]
-        if len(known) == len(values) and expr.type != pa.float32():
+        exact = expr.type != pa.float32() and not (pt.is_decimal(expr.type) and len(known) > 1)
+        if len(known) == len(values) and exact:
             value = _apply(expr.function, known)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -147,7 +155,8 @@ def _number(value: object) -> Number | None:
 
 def _shifted(whole: Expr, inner: Expr, floating: bool) -> Difference:
     """An expression of one input, bare of casts, with the constants that are added to it taken off."""
-    expr, shift = inner, 0.0 if floating else 0
+    expr, shift, additions = inner, 0.0 if floating else 0, 0
+    constants: Number = 0
     while isinstance(inner, Call) and inner.function in ("add", "subtract") and _countable(inner.type, floating):
         first, second = inner.args
         if inner.function == "add" and not inputs_of(first):
@@ -158,8 +167,11 @@ def _shifted(whole: Expr, inner: Expr, floating: bool) -> Difference:
         if pt.is_date(inner.type):
             value *= DAY
         shift += value if inner.function == "add" else -value
+        constants += abs(value)
+        additions += 1
         inner = bare(first, floating)
-    return Difference(left=inner, shift=shift, checks=() if inner is expr else (whole,))
+    checks = () if inner is expr else (whole,)
+    return Difference(left=inner, shift=shift, checks=checks, additions=additions, constants=constants)
 
 
 def _countable(type: pa.DataType, floating: bool) -> bool:

@@ -128,12 +128,25 @@ class KeyClass:
 
 
 @dataclass(frozen=True)
+class Rounding:
+    """How far arithmetic with floats may lie from the exact values: after so many additions of constants this large.
+
+    `constants` is the sum of their sizes. A comparison of ``x + 1e9`` with ``y + 1e9`` rounds as if x and y were
+    billions, however small they are and although the constants cancel out.
+    """
+
+    additions: int = 0
+    constants: float = 0.0
+
+
+@dataclass(frozen=True)
 class Band:
     """``low <= left - right <= high`` between expressions of two inputs; a bound may be missing, not both.
 
     `type` is int64 (integers, dates, timestamps and durations in microseconds) or float64, and both expressions are
     cast to it. If `exact`, the band is the whole predicate. Otherwise it is a superset, good for finding candidates,
-    and the predicate itself is also among the query's thetas.
+    and the predicate itself is also among the query's thetas; a band of floats becomes a superset only by a search that
+    is wider by what `rounding` may have done.
     """
 
     type: pa.DataType
@@ -144,6 +157,7 @@ class Band:
     low: int | float | None
     high: int | float | None
     exact: bool
+    rounding: Rounding = Rounding()
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ WIDE_DECIMAL = pa.decimal128(14, 4)
 EPOCH_2024 = 1_704_067_200_000_000
 LETTERS = ("a", "b", "B", "aa", "", "é", "a b", "日本", "a rather long key that does not fit inline", "\U0001f600")
 FLOATS = (0.0, -0.0, float("nan"), 1.0, 1.5, -2.25, 0.1, float("inf"), float("-inf"), 1e308, 5e-324, 3.0)
+FLOATS += (1e-9, -1e-9, 1e-7, 1e9, 1e9 + 1e-7, 2.0**53, 1e16, -1e300)
 
 
 @dataclass(frozen=True)
