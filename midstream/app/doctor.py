@@ -17,6 +17,10 @@ REQUIRED = ("numba", "numpy", "pyarrow", "rich", "sqlglot", "typer")
 OPTIONAL = {"duckdb": "demo", "matplotlib": "plots"}
 #: What joins on Spark need: the first version that will do, and the first that will not.
 SPARK = {"pyspark": ("4.1", None), "pandas": ("2.2", "3"), "protobuf": ("5", None)}
+#: The oldest pyarrow that PySpark takes from 4.2 on; the embedded engine does with an older one.
+PYARROW_FOR_SPARK = "18"
+#: The newest PySpark that joins on Spark were tested with.
+NEWEST_PYSPARK = "4.3"
 #: What Spark Connect needs beside that.
 CONNECT = ("googleapis-common-protos", "grpcio", "grpcio-status", "zstandard")
 OLDEST_JAVA = 17
@@ -133,6 +137,9 @@ def _for_spark() -> Iterator[Finding]:
     wanted = _version("pyspark") is not None
     for package, (first, beyond) in SPARK.items():
         yield _package_for_spark(package, first, beyond, wanted)
+    pyarrow = _version("pyarrow")
+    if wanted and pyarrow is not None and _numbers(pyarrow) < _numbers(PYARROW_FOR_SPARK):
+        yield _package_for_spark("pyarrow", PYARROW_FOR_SPARK, None, wanted)
     yield _java(wanted)
     yield _maven()
     yield _worker_python(wanted)
@@ -157,6 +164,8 @@ def _package_for_spark(package: str, first: str, beyond: str | None, wanted: boo
         return Finding(package, f"{found}, but joins on Spark need {first} or newer; {advice}", False)
     if beyond is not None and _numbers(found) >= _numbers(beyond):
         return Finding(package, f"{found}, but PySpark needs one below {beyond}; {advice}", False)
+    if package == "pyspark" and _numbers(found)[:2] > _numbers(NEWEST_PYSPARK):
+        return Finding(package, f"{found}; joins on Spark were tested with {first} to {NEWEST_PYSPARK}", None)
     return Finding(package, found)
 
 
