@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install java demo demo-kafka test test-all fuzz bench bench-spark soak lint format hooks clean
+.PHONY: help install java demo demo-kafka test test-all test-versions fuzz bench bench-spark soak lint format hooks clean
 
 help: ## show this list
 	@echo "Midstream: continuous multi-way windowed joins"
@@ -57,6 +57,9 @@ test-all: java lint ## the same with the slow tests
 	@echo "==> all tests"
 	@$(PYTEST) -n $(JOBS) --dist loadgroup
 
+test-versions: java $(STAMP) ## joins on Spark with PySpark 4.1, 4.2 and 4.3, each in its environment; VERSIONS=4.1
+	@$(BIN)/python -m tests.spark.versions $(VERSIONS)
+
 fuzz: $(STAMP) ## random queries, plans and batches against the oracle
 	@$(BIN)/python -m tests.oracle.fuzz
 
@@ -85,6 +88,6 @@ format: $(STAMP) ## bring the code into its standard form
 hooks: $(STAMP) ## run the linters before every commit
 	@$(BIN)/pre-commit install
 
-clean: ## take away .venv and everything that runs leave behind
-	rm -rf $(VENV) build dist out .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+clean: ## take away .venv, those of test-versions, and everything that runs leave behind
+	rm -rf $(VENV) .venv-pyspark-* build dist out .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find midstream tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -40,17 +40,18 @@ _END_SECONDS = 20.0
 def check_version(session: Any) -> None:
     """Refuse a session that cannot run a join: of a client of Spark Connect both sides count."""
     for what, version in {"PySpark": pyspark.__version__, "Spark": session.version}.items():
-        if _numbers(version) < _numbers(OLDEST):
+        if is_older(version, OLDEST):
             raise SparkError(f"spark: {what} is {version}, but joins on Spark need {OLDEST} or newer; install one")
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    """The major and minor number of a version.
+def is_older(version: str, wanted: str) -> bool:
+    """Whether a version is before another, by their first two numbers.
 
-    >>> _numbers("4.1.0-preview2") == _numbers("4.1") < _numbers("4.10.3")
-    True
+    >>> is_older("4.1.0-preview2", "4.1"), is_older("4.2.1", "4.10")
+    (False, True)
     """
-    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+    numbers, limit = ([int(number) for number in re.findall(r"\d+", text)[:2]] for text in (version, wanted))
+    return numbers < limit
 
 
 def is_connect(session: Any) -> bool:

@@ -22,6 +22,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 
+def since(version: str) -> pytest.MarkDecorator:
+    """For tests of what only some versions of PySpark can do."""
+    import pyspark
+
+    from midstream.spark.compat import is_older
+
+    reason = f"PySpark {version} or newer can do this, {pyspark.__version__} cannot"
+    return pytest.mark.skipif(is_older(pyspark.__version__, version), reason=reason)
+
+
 def need_java() -> None:
     """Skip where there is no Java; a build server has to have it."""
     home = os.environ.get("JAVA_HOME")

@@ -57,6 +57,7 @@ def check_seed(spark: Any, folder: Path, seed: int, **shape: Any) -> None:
         assert different is None, f"seed {seed}, {shape}: {different}\n{case.text}"
 
 
+@pytest.mark.versions
 def test_random_queries(spark: Any, tmp_path: Path) -> None:
     for seed in range(80_000, 80_006):
         check_seed(spark, tmp_path, seed, windows="range")

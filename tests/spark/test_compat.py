@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +14,13 @@ import pytest
 from pyspark.sql.types import ArrayType, StructField, StructType, TimestampNTZType, TimestampType
 
 import midstream
+from midstream.app import doctor
 from midstream.errors import SparkError
 from midstream.spark import compat
+
+from . import versions
+
+pytestmark = pytest.mark.versions
 
 SOURCES = Path(midstream.__file__).parent
 PRIVATE = re.compile(
@@ -26,6 +32,13 @@ PRIVATE = re.compile(
 def test_only_one_module_uses_what_pyspark_keeps_private() -> None:
     users = {str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.py") if PRIVATE.search(path.read_text())}
     assert users == {"spark/compat.py"}
+
+
+def test_all_places_speak_of_the_same_versions() -> None:
+    assert versions.SUPPORTED[0] == compat.OLDEST == doctor.SPARK["pyspark"][0]
+    assert versions.SUPPORTED[-1] == doctor.NEWEST_PYSPARK
+    declared = {line.partition(";")[0] for line in metadata.requires("midstream") or [] if line.startswith("pyspark")}
+    assert declared == {f"pyspark>={compat.OLDEST}"}
 
 
 def test_timestamps_are_of_utc_at_any_depth() -> None:

@@ -19,6 +19,7 @@ JOB = Path(__file__).parent / "connect_job.py"
 
 
 @pytest.mark.slow
+@pytest.mark.versions
 def test_a_connect_session(java: None, tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="Connect needs grpcio: pip install 'midstream[connect]'")
     rows = [[(v % 5, v, (v * 7 % 40) * SECOND // 4 + number * 8 * SECOND) for v in range(40)] for number in range(2)]

@@ -14,7 +14,10 @@ import midstream.spark
 from midstream.errors import PlanError, SparkError
 from midstream.spark.commands import Command, addressed
 
+from .conftest import since
 from .streams import LONG, SECOND, Input, Ran, check, expect, join_text, run, start
+
+pytestmark = pytest.mark.versions
 
 WINDOWS = {"a": 30 * SECOND, "b": 30 * SECOND, "c": 30 * SECOND}
 ROWS = {
@@ -142,6 +145,7 @@ def test_files_that_are_no_commands(text: str, reason: str) -> None:
     assert cell == 0 and one.refusal == f"the command was not understood: {reason}"
 
 
+@since("4.2")
 def test_sources_have_names_where_spark_wants_them(spark: Any, tmp_path: Path) -> None:
     """With source evolution on, a query with a source that has no name does not start."""
     given = part(0, 2)

@@ -68,10 +68,12 @@ def check_cases(spark: Any, folder: Path, names: list[str]) -> None:
         assert expected.rows, name
 
 
+@pytest.mark.versions
 def test_zoned_and_plain_times_where_the_session_has_a_fold_or_gap(spark: Any, tmp_path: Path) -> None:
     check_cases(spark, tmp_path, ["zoned, fold", "without zone, gap"])
 
 
+@pytest.mark.versions
 def test_numbers_at_0_and_times_before_1970(spark: Any, tmp_path: Path) -> None:
     check_cases(spark, tmp_path, ["number, at 0", "without zone, before 1970"])
 
@@ -81,6 +83,7 @@ def test_further_event_times(spark: Any, tmp_path: Path) -> None:
     check_cases(spark, tmp_path, ["zoned, at 0", "number"])
 
 
+@pytest.mark.versions
 def test_plain_times_become_moments_of_utc(spark: Any, tmp_path: Path) -> None:
     """What Spark gets for its watermark, in a session whose zone has gaps and folds."""
     from pyspark.sql.types import ShortType, TimestampNTZType

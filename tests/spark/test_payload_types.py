@@ -56,7 +56,7 @@ def in_utc(table: pa.Table) -> list[dict[str, Any]]:
     return sorted(table.to_pylist(), key=lambda row: row["zoned"])
 
 
-@pytest.mark.parametrize("zone", [ZONE, "Asia/Kathmandu"])
+@pytest.mark.parametrize("zone", [ZONE, pytest.param("Asia/Kathmandu", marks=pytest.mark.slow)])
 def test_payloads_of_all_types(spark: Any, tmp_path: Path, zone: str) -> None:
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", zone)

@@ -76,6 +76,7 @@ def test_no_reports() -> None:
     assert (none.rows_in, none.rows_out, none.held_back_by, none.in_place) == ({}, 0, None, 0.0)
 
 
+@pytest.mark.versions
 def test_reports_of_classic_and_connect_sessions() -> None:
     from pyspark.sql import Row
 
@@ -145,6 +146,7 @@ def test_a_stream_without_any_row_is_named(spark: Any, tmp_path: Path) -> None:
     assert Progress.of(ran.reports()[1]).held_back_by == "c"
 
 
+@pytest.mark.versions
 def test_idle_cells_purge_when_their_timer_fires(spark: Any, tmp_path: Path) -> None:
     """After the first batch all rows have a key of cell 0; the other cell has only its timer."""
     spec = JoinSpec(streams.join_text(WINDOWS), dict.fromkeys(WINDOWS, Input({}).table([]).schema), "ts", 2)

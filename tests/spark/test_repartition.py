@@ -11,7 +11,10 @@ import midstream as ms
 import midstream.spark
 from midstream.errors import SparkError
 
+from .conftest import since
 from .streams import LONG, SECOND, Input, expect, join_text, run
+
+pytestmark = pytest.mark.versions
 
 WINDOWS = {"a": 30 * SECOND, "b": 30 * SECOND, "c": 30 * SECOND}
 ROWS = {
@@ -22,6 +25,7 @@ ROWS = {
 }
 
 
+@since("4.2")
 def test_two_partitions_become_four_and_two_again(spark: Any, tmp_path: Path) -> None:
     total: Any = None
     frames: dict[str, Any] = {}

@@ -14,6 +14,8 @@ import midstream.spark
 from . import streams
 from .streams import SECOND, Input
 
+pytestmark = pytest.mark.versions
+
 WINDOWS: dict[str, int | None] = {"a": 20 * SECOND, "b": 20 * SECOND, "c": 20 * SECOND}
 TEXT = streams.join_text(WINDOWS)
 STARTED, MOVED, OTHER = "((a b) c)", "((b c) a)", "((a c) b)"

@@ -27,6 +27,7 @@ def names(spark: Any, labels: dict[int, str]) -> Any:
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.versions
 def test_a_table_is_read_once_and_kept(spark: Any, tmp_path: Path, partitions: int) -> None:
     first = Input({"a": ROWS[:2], "b": ROWS[:2]})
     frames = first.frames(spark, tmp_path)

@@ -136,18 +136,22 @@ def check_seeds(spark: Any, folder: Path, seeds: range, batches: int, **shape: A
         check(cases[name], ran, enough[name], f"seed {name}, {batches} batches, {shape}")
 
 
+@pytest.mark.versions
 def test_random_queries(spark: Any, tmp_path: Path) -> None:
     check_seeds(spark, tmp_path, range(70_000, 70_004), batches=3, windows="range")
 
 
+@pytest.mark.versions
 def test_unbounded_windows_and_self_joins(spark: Any, tmp_path: Path) -> None:
     check_seeds(spark, tmp_path, range(71_000, 71_003), batches=3, windows="mixed", self_join=True)
 
 
+@pytest.mark.versions
 def test_rows_windows_on_one_partition(spark: Any, tmp_path: Path) -> None:
     check_seeds(spark, tmp_path, range(72_000, 72_002), batches=4, windows="rows")
 
 
+@pytest.mark.versions
 def test_many_batches(spark: Any, tmp_path: Path) -> None:
     check_seeds(spark, tmp_path, range(73_000, 73_001), batches=9, windows="range", watermarks="implicit late")
 
@@ -195,6 +199,7 @@ def run_until(frame: Any, checkpoint: Path, batches: int) -> Ran:
     return ran
 
 
+@pytest.mark.versions
 def test_rate_micro_batch_source(spark: Any, tmp_path: Path) -> None:
     """Numbers of batches and rows are fixed; event times are in disorder, so that some rows are late."""
     per_batch, batches, begin = 40, 3, 1_700_000_000_000
@@ -228,6 +233,7 @@ def test_rate_micro_batch_source(spark: Any, tmp_path: Path) -> None:
     assert len(expected.rows) > 100
 
 
+@pytest.mark.versions
 def test_python_data_source(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 

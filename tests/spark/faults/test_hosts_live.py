@@ -24,6 +24,7 @@ def _leftovers(run: Run) -> list[str]:
 
 
 @pytest.mark.parametrize("ending", ["stop-query", pytest.param("stop-session", marks=pytest.mark.slow)])
+@pytest.mark.versions
 def test_hosts_are_gone_soon_after_the_end_of_the_query(ending: str) -> None:
     with Run("local[2]", files=30) as run:
         run.start("--trigger", "100 milliseconds", "--ending", ending)

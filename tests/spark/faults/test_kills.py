@@ -62,6 +62,7 @@ def _check_kills(run: Run, kinds: list[str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.versions
 def test_kills() -> None:
     """A host, a worker, the driver: the small version."""
     kinds = ["host", "worker", "driver"]
