@@ -72,7 +72,10 @@ class InputReader:
         return self._verified[key_class]
 
     def read(self, columns: Mapping[str, pa.Array], times: Ints | None, numbers: Numbers | None) -> Arrived:
-        """What the input keeps of accepted rows. `times` is None for a static table."""
+        """What the input keeps of accepted rows. `times` is None for a static table.
+
+        `numbers` are those of all the rows, and needed only where the layout tracks arrivals.
+        """
         length = len(next(iter(columns.values()))) if times is None else len(times)
         named = {(self._number, name): columns[name] for name in self.needed}
         kept = self._kept(named, length)
@@ -104,7 +107,8 @@ class InputReader:
             payload,
         )
         if self.layout.tracks_arrivals:
-            (numbers or Numbers.of_table(length)).give(arrived, kept)
+            assert numbers is not None
+            numbers.give(arrived, kept)
         return arrived
 
     def _kept(self, named: Mapping[tuple[int, str], pa.Array], length: int) -> NDArray[np.bool_] | None:

@@ -90,7 +90,7 @@ def stored_rows(reader: InputReader, alias: str, table: pa.Table, watermark: int
         ends = np.full(len(starts), LARGEST)
         kept = np.ones(len(starts), np.bool_)
     if layout.window.kind is WindowKind.ROWS:
-        kept = _integers(table, "ordinal") + layout.window.size >= next_ordinal
+        kept = _integers(table, "ordinal") >= next_ordinal - layout.window.size
     if not kept.all():
         table, starts, ends = table.filter(pa.array(kept)), starts[kept], ends[kept]
     rows = Arrived(

@@ -79,7 +79,9 @@ class Pipeline:
             if one.is_static:
                 schema, reader = self._query.schemas[one.source], self.readers[number]
                 binding = TableBinding(one.source, schema, reader.needed or schema.names[:1])
-                arrived[number] = reader.read(binding.columns(tables[one.source]), None, None)
+                columns = binding.columns(tables[one.source])
+                numbers = Numbers.of_table(len(next(iter(columns.values()))))
+                arrived[number] = reader.read(columns, None, numbers)
         for _ in self._process(arrived):
             raise AssertionError("static tables alone have no results")
 

@@ -130,11 +130,9 @@ def close_rows(ordinals, arrival_ends, cursor, size, first_ordinal, arrivals):
     """
     mask = ordinals.size - 1
     entry, tail = cursor
-    last = first_ordinal + arrivals.size
-    while entry < tail:
-        successor = ordinals[entry & mask] + size
-        if successor >= last:
-            break
-        arrival_ends[entry & mask] = arrivals[successor - first_ordinal] - 1
+    # Rows below this number have their n-th successor; a sum of number and size may be beyond the largest integer.
+    has_successor = first_ordinal + arrivals.size - size
+    while entry < tail and ordinals[entry & mask] < has_successor:
+        arrival_ends[entry & mask] = arrivals[ordinals[entry & mask] + size - first_ordinal] - 1
         entry += 1
     return entry

@@ -16,6 +16,7 @@ from .audit import Count, audit
 from .small import CASES, RANGES, SCHEMA, Small, draw_plan, draw_pushes, sorted_rows
 
 COMMON, ROWS = CASES[0], CASES[8]
+LARGEST_ROWS = f"ROWS {2**63 - 1}"
 
 
 def running(small: Small, seed: int = 1, pushes: int = 15) -> ms.Engine:
@@ -119,8 +120,9 @@ def test_a_larger_window_is_refused(small: Small, windows: tuple[str, ...], text
         (COMMON, COMMON.windows, ("RANGE 12 MICROSECONDS", RANGES[1], "RANGE 0 MICROSECONDS", RANGES[3])),
         (COMMON, ("UNBOUNDED", *RANGES[1:]), COMMON.windows),
         (ROWS, ROWS.windows, ("ROWS 2", "RANGE 20 MICROSECONDS", "ROWS 9", "ROWS 1")),
+        (ROWS, (LARGEST_ROWS,) * 4, (LARGEST_ROWS, "ROWS 3", "ROWS 9223372036854775000", "ROWS 5")),
     ],
-    ids=["range", "unbounded", "rows"],
+    ids=["range", "unbounded", "rows", "largest rows"],
 )
 def test_a_smaller_window_goes_on_as_if_it_had_always_been_so(
     small: Small, before: tuple[str, ...], after: tuple[str, ...], seed: int

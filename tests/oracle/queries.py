@@ -18,6 +18,7 @@ from .values import BAND_FAMILIES, FAMILIES, KEY_FAMILIES, THETA_FAMILIES, Pool
 SOURCE_NAMES = ("orders", "payments", "shipments", "clicks", "Views", "users", "items")
 TICKS = (1, 1_000, 250_000, 1_000_000, 60_000_000, 3_600_000_000)
 TIME_TYPES = ("int64", "us", "us", "ms", "s", "ns")
+ROWS = (1, 1, 2, 2, 3, 3, 5, 5, 10, 20, 2**63 - 1, 2**63 - 40)
 PAYLOAD = (("v", pa.int64()), ("p", pa.int32()), ("s", pa.string()), ("f", pa.float64()), ("b", pa.bool_()))
 
 
@@ -28,7 +29,7 @@ class Shape:
     kind: str | None = None
     inputs: int | None = None
     rows: int | None = None
-    windows: str | None = None  # range, mixed (range, unbounded), rows, static
+    windows: str | None = None  # range, mixed (range, unbounded), rows (and any other), static
     watermarks: str | None = None  # implicit, implicit late, explicit, explicit late, per stream, switch
     time: str | None = None
     big: bool | None = None
@@ -84,7 +85,7 @@ def _draw_inputs(draft: Draft, n: int, windows: str, self_join: bool | None) -> 
         first, second = rng.sample(range(n), 2)
         names[second] = names[first]
     static = set()
-    if windows == "static":
+    if windows == "static" or (windows == "rows" and rng.random() < 0.4):
         candidates = sorted(set(names))
         rng.shuffle(candidates)
         static = set(candidates[: rng.randint(1, max(1, len(candidates) - 1))])
@@ -102,7 +103,7 @@ def _draw_inputs(draft: Draft, n: int, windows: str, self_join: bool | None) -> 
 def _draw_window(draft: Draft, windows: str, common: Window | None) -> Window:
     rng = draft.rng
     if windows == "rows" and rng.random() < 0.6:
-        return Window("rows", rng.choice([1, 2, 3, 5, 10, 20]))
+        return Window("rows", rng.choice(ROWS))
     if windows in ("mixed", "rows") and rng.random() < 0.3:
         return Window("unbounded")
     return common or Window("range", draft.tick * rng.choice([0, 2, 4, 4, 8, 8, 16, 30]))

@@ -81,3 +81,38 @@ def test_strings_in_a_window_that_grows_before_it_forgets() -> None:
             engine.push({"a": texts(count, first)})
         found = engine.push({"b": texts(1, 300)}).column("s").to_pylist()
         assert sorted(found) == sorted(f"text number {one}" for one in range(220))
+
+
+@pytest.mark.parametrize("size", [2**63 - 1, 2**63 - 2, 2**62])
+def test_a_rows_window_that_is_never_full(size: int) -> None:
+    """A row's n-th successor may have a number that no integer has."""
+    query = ms.query(
+        f"SELECT a.v AS av, b.v AS bv FROM a [ROWS {size}], b [ROWS 1] WHERE a.k = b.k",
+        schemas=dict.fromkeys("ab", SCHEMA),
+        event_time="ts",
+    )
+    engine = ms.Engine(query)
+    for at in range(4):
+        engine.push({"a": rows([1, 2, 1], [at] * 3)})
+    engine = ms.Engine.restore(query, engine.snapshot().to_bytes())
+    engine.push({"a": rows([1], [5])})
+    assert engine.push({"b": rows([1], [6])}).num_rows == 9
+
+
+@pytest.mark.parametrize("where", ["a.k = t.k", "a.k = t.k AND t.v > 1", "a.k + t.k < 5 AND t.v > 1", "a.v = t.k + 0"])
+def test_a_static_table_without_some_of_its_rows_beside_a_rows_window(where: str) -> None:
+    """Rows of a table that a filter or a null key removes have no numbers, and need none."""
+    table = pa.table({"k": [1, None, 2, 1], "v": [0, 1, 2, 3]})
+    query = ms.query(
+        f"SELECT a.k AS ak, t.v AS tv FROM a [ROWS 2], t WHERE {where}",
+        schemas={"a": SCHEMA, "t": table.schema},
+        event_time="ts",
+    )
+    without_rows = ms.query(query.text.replace("ROWS 2", "UNBOUNDED"), schemas=query.schemas, event_time="ts")
+    found = []
+    for one in (query, without_rows):
+        engine = ms.Engine(one, tables={"t": table})
+        engine = ms.Engine.restore(one, engine.snapshot().to_bytes())
+        results = engine.push({"a": rows([1, 2, 3], [1, 2, 3])})
+        found.append(sorted(results.select(["ak", "tv"]).to_pylist(), key=str))
+    assert found[0] == found[1] != []
