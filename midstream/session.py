@@ -191,6 +191,7 @@ class Engine:
     def take_late(self) -> dict[str, pa.Table]:
         """Late and rejected rows since the last call, by stream, with a column `reason`.
 
+        Beside a column `reason` of the stream's own, ours is called `_reason`, or `__reason`, and so on.
         They are kept only with ``late="keep"``, at most `late_limit` a stream; they are counted always.
         """
         if self._ended not in (_FINISHED, _LEFT):
@@ -304,18 +305,16 @@ class Engine:
     def snapshot(self) -> Snapshot:
         """What has to survive for an engine to go on: the base windows, numbers, watermarks, counters and the plan."""
         self._check_open()
-        numbers, windows = self._pipeline.snapshot()
         meta: dict[str, Any] = {
             "query": described(self.query),
             "windows": windows_as_json(self.query),
             "plan": str(self.plan),
             "watermark": self._watermark.to_json(),
-            "numbers": numbers,
             "rows_in": self._rows_in,
             "rows_out": self._rows_out,
             "refused": self._refused,
         }
-        return Snapshot.of(meta, windows)
+        return self._pipeline.snapshot(meta)
 
     @classmethod
     def restore(
@@ -349,7 +348,7 @@ class Engine:
         engine._watermark.from_json(meta["watermark"])
         engine._rows_in, engine._rows_out = dict(meta["rows_in"]), meta["rows_out"]
         engine._refused = {stream: dict(reasons) for stream, reasons in meta["refused"].items()}
-        engine._pipeline.go_on(meta["numbers"], taken.windows)
+        engine._pipeline.go_on(taken)
         return engine
 
     @classmethod

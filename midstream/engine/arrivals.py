@@ -20,7 +20,7 @@ from midstream.kernels.types import LARGEST, SMALLEST
 from midstream.query.model import Column, Query, WindowKind, columns_of
 from midstream.state.arrow import validity_of
 from midstream.state.indexes import Ints
-from midstream.state.window import Arrived, WindowLayout
+from midstream.state.window import Arrived, PayloadName, WindowLayout
 
 
 def tracks_arrivals(query: Query) -> bool:
@@ -47,17 +47,20 @@ class InputReader:
             if number in (band.left_input, band.right_input)
         }
         self._bands = {at: compile_expression(side) for at, side in sides.items()}
-        payload = {name: value_type(schema.field(name).type) for name in self._input.columns}
-        self._verified: dict[int, str] = {}
-        self._computed: dict[int, str] = {}
+        payload: dict[PayloadName, pa.DataType] = {
+            name: value_type(schema.field(name).type) for name in self._input.columns
+        }
+        self._verified: dict[int, PayloadName] = {}
+        self._computed: list[int] = []
         for at, (expression, _) in self._keys.items():
             if not is_hashed(expression.type):
                 continue
             if isinstance(expression, Column) and payload.get(expression.name) == expression.type:
                 self._verified[at] = expression.name
             else:
-                self._verified[at] = self._computed[at] = f"key {at}"
-                payload[f"key {at}"] = expression.type
+                self._verified[at] = at
+                self._computed.append(at)
+                payload[at] = expression.type
         self.layout = WindowLayout(
             self._input.window, tuple(self._keys), tuple(self._bands), tuple(payload.items()), tracks_arrivals(query)
         )
@@ -67,7 +70,7 @@ class InputReader:
         #: The columns of the source that this input reads.
         self.needed = tuple(name for name in schema.names if name in names)
 
-    def verified_column(self, key_class: int) -> str:
+    def verified_column(self, key_class: int) -> PayloadName:
         """The payload column that holds the values behind the codes of a hashed key class."""
         return self._verified[key_class]
 
@@ -96,7 +99,7 @@ class InputReader:
                 kept = joinable
             else:
                 kept[kept] = joinable
-        payload = {name: values[at] for at, name in self._computed.items()}
+        payload: dict[PayloadName, pa.Array] = {at: values[at] for at in self._computed}
         payload.update({name: named[self._number, name] for name in self._input.columns})
         starts, ends = self._intervals(times if times is None or kept is None else times[kept], length)
         arrived = Arrived(

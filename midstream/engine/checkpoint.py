@@ -21,7 +21,7 @@ from midstream.query.describe import expression_text
 from midstream.query.model import Query, Window, WindowKind
 from midstream.state.arrow import single
 from midstream.state.indexes import Ints
-from midstream.state.window import Arrived, BaseWindow
+from midstream.state.window import Arrived, BaseWindow, PayloadName
 
 
 def described(query: Query) -> dict[str, Any]:
@@ -50,8 +50,13 @@ def window_table(window: BaseWindow, watermark: int) -> pa.Table:
     arrays.update({f"band {number}": pa.array(codes) for number, codes in rows.band_codes.items()})
     if rows.arrivals is not None:
         arrays.update({"arrival": pa.array(rows.arrivals), "ordinal": pa.array(rows.ordinals)})
-    arrays.update({f"value {name}": values for name, values in rows.payload.items()})
+    arrays.update({_stored_name(name): values for name, values in rows.payload.items()})
     return pa.table(arrays)
+
+
+def _stored_name(name: PayloadName) -> str:
+    """What a payload column is called in a snapshot's table: all of the user's names follow one word of ours."""
+    return f"key {name}" if isinstance(name, int) else f"value {name}"
 
 
 def windows_as_json(query: Query) -> list[list[Any]]:
@@ -76,7 +81,7 @@ def check_windows(query: Query, stored: Sequence[Sequence[Any]]) -> None:
 def stored_rows(reader: InputReader, alias: str, table: pa.Table, watermark: int, next_ordinal: int) -> Arrived:
     """The rows of a snapshot's table that are alive in the input's window."""
     layout = reader.layout
-    missing = [name for name, _ in layout.payload if f"value {name}" not in table.column_names]
+    missing = [name for name, _ in layout.payload if _stored_name(name) not in table.column_names]
     if missing:
         raise SnapshotError(
             f"restore: the snapshot did not keep column {missing[0]!r} of {alias!r}; "
@@ -98,7 +103,7 @@ def stored_rows(reader: InputReader, alias: str, table: pa.Table, watermark: int
         ends,
         {number: _integers(table, f"code {number}") for number in layout.classes},
         {number: _integers(table, f"band {number}") for number in layout.bands},
-        {name: single(table.column(f"value {name}")) for name, _ in layout.payload},
+        {name: single(table.column(_stored_name(name))) for name, _ in layout.payload},
     )
     if layout.tracks_arrivals:
         rows.arrivals, rows.ordinals = _integers(table, "arrival"), _integers(table, "ordinal")

@@ -20,7 +20,7 @@ from midstream.kernels import checks as kernels
 from midstream.kernels.types import SMALLEST, Combos
 from midstream.query.model import Band, Query, Theta, WindowKind, columns_of
 from midstream.state.columns import BytesColumn, PairColumn
-from midstream.state.window import BaseWindow
+from midstream.state.window import BaseWindow, PayloadName
 
 Mask = NDArray[np.bool_]
 
@@ -46,7 +46,9 @@ class SameCodes:
 class SameValues:
     """Two inputs agree on the value behind a hashed key class's code."""
 
-    def __init__(self, sides: tuple[int, int], windows: tuple[BaseWindow, BaseWindow], names: tuple[str, str]):
+    def __init__(
+        self, sides: tuple[int, int], windows: tuple[BaseWindow, BaseWindow], names: tuple[PayloadName, PayloadName]
+    ):
         self._sides, self._windows, self._names = sides, windows, names
 
     def __call__(self, combos: Combos, first: int, passed: Mask) -> None:

@@ -17,6 +17,7 @@ from midstream.engine.event_time import LATE, Judged, judge
 from midstream.engine.watermark import Watermark
 from midstream.errors import InputError
 from midstream.query.model import Query
+from midstream.query.names import free_name
 from midstream.state.arrow import single
 from midstream.tables import NotATable, TableLike, as_table
 
@@ -168,7 +169,7 @@ def _refused_rows(table: pa.Table | pa.RecordBatch, schema: pa.Schema, judged: J
                 values = pa.nulls(len(mask), wanted)
             columns.append(values.filter(pa.array(mask)))
         columns.append(pa.array([reason] * int(np.count_nonzero(mask)), pa.string()))
-        parts.append(pa.table(columns, names=[*schema.names, "reason"]))
+        parts.append(pa.table(columns, names=[*schema.names, free_name("reason", schema.names)]))
     return pa.concat_tables(parts)
 
 

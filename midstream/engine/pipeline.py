@@ -19,15 +19,13 @@ from midstream.engine.combos import Delta
 from midstream.engine.course import Course, Situation
 from midstream.engine.held import HeldBack
 from midstream.engine.results import ResultBuilder
+from midstream.engine.snapshot import Snapshot
 from midstream.engine.stats import StateStats, Work
 from midstream.engine.tree import TreeExecutor
 from midstream.engine.watermark import NONE_YET
 from midstream.plan import Plan
 from midstream.query.model import Query
 from midstream.state.window import Arrived, BaseWindow
-
-#: The name under which a snapshot has the results that were held back; no alias is called so.
-HELD = "held back results"
 
 
 class Pipeline:
@@ -142,8 +140,8 @@ class Pipeline:
         own = self._course.work()
         return Work(own.slots_visited, own.bytes_moved + sum(window.bytes_moved for window in self._windows))
 
-    def snapshot(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        """The numbers, and the rows of each input by alias, that `go_on` needs."""
+    def snapshot(self, meta: dict[str, Any]) -> Snapshot:
+        """What `go_on` needs, with what others remember in `meta`."""
         numbers = {
             "purged_to": self._purged_to,
             "next_arrival": self._next_arrival,
@@ -151,19 +149,20 @@ class Pipeline:
         }
         inputs = zip(self._query.inputs, self._windows, strict=True)
         tables = {one.alias: window_table(window, self._purged_to) for one, window in inputs}
-        return numbers, tables | {HELD: self._held.all()}
+        return Snapshot.of(meta | {"numbers": numbers}, tables, self._held.all())
 
-    def go_on(self, numbers: Mapping[str, Any], windows: Mapping[str, pa.Table]) -> None:
+    def go_on(self, snapshot: Snapshot) -> None:
         """Go on where a snapshot was taken, every join state being a hole."""
+        numbers = snapshot.meta["numbers"]
         self._purged_to = numbers["purged_to"]
         self._next_arrival = numbers["next_arrival"]
         self._next_ordinals = dict(numbers["next_ordinals"])
         for number, one in enumerate(self._query.inputs):
             ordinal = self._next_ordinals.get(one.source, 0)
-            rows = stored_rows(self.readers[number], one.alias, windows[one.alias], self._purged_to, ordinal)
+            rows = stored_rows(self.readers[number], one.alias, snapshot.windows[one.alias], self._purged_to, ordinal)
             self._windows[number].make_room(len(rows), self._purged_to)
             self._windows[number].append(rows)
-        self._held.put_table(windows[HELD])
+        self._held.put_table(snapshot.held)
         self._course = self._all_missing()
 
     def go_on_from(self, accepted: Mapping[str, Accepted], watermark: int) -> None:

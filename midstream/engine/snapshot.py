@@ -1,7 +1,7 @@
 """A snapshot: what has to survive for an engine to go on, as Arrow tables and a little JSON.
 
-Only the base windows are in it. Join states are derived from them: after a restore each is a hole, and fills as it is
-probed.
+Of the rows only the base windows are in it. Join states are derived from them: after a restore each is a hole, and
+fills as it is probed. Results that were held back are in it too, as they would have been returned.
 """
 
 from __future__ import annotations
@@ -16,28 +16,30 @@ import pyarrow as pa
 
 from midstream.errors import SnapshotError
 
-VERSION = 1
+VERSION = 2
 _MAGIC = b"MIDSTREAM-SNAPSHOT"
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The rows of each input's base window, by alias, and what else the engine remembers."""
+    """What else the engine remembers, the rows of each input's base window by alias, and results that wait."""
 
     meta: dict[str, Any]
     windows: dict[str, pa.Table]
+    held: pa.Table
 
     @classmethod
-    def of(cls, meta: dict[str, Any], windows: dict[str, pa.Table]) -> Snapshot:
+    def of(cls, meta: dict[str, Any], windows: dict[str, pa.Table], held: pa.Table) -> Snapshot:
         """A snapshot that shares nothing with what it was taken of."""
-        return cls(json.loads(json.dumps(meta)), windows)
+        return cls(json.loads(json.dumps(meta)), windows, held)
 
     def to_bytes(self) -> bytes:
         """One string of bytes that `from_bytes` takes back."""
         blobs = {alias: _to_ipc(table) for alias, table in self.windows.items()}
-        header = {"meta": self.meta, "windows": {alias: len(blob) for alias, blob in blobs.items()}}
-        text = json.dumps(header).encode()
-        content = b"".join([len(text).to_bytes(8, "little"), text, *blobs.values()])
+        held = _to_ipc(self.held)
+        lengths = {alias: len(blob) for alias, blob in blobs.items()}
+        text = json.dumps({"meta": self.meta, "windows": lengths, "held": len(held)}).encode()
+        content = b"".join([len(text).to_bytes(8, "little"), text, *blobs.values(), held])
         prefix = [_MAGIC, VERSION.to_bytes(2, "little"), zlib.crc32(content).to_bytes(4, "little")]
         return b"".join([*prefix, content])
 
@@ -56,13 +58,16 @@ class Snapshot:
         for alias, length in header["windows"].items():
             windows[alias] = _from_ipc(data[at : at + length])
             at += length
-        return cls(header["meta"], windows)
+        return cls(header["meta"], windows, _from_ipc(data[at : at + header["held"]]))
 
 
 def check_version(version: int) -> None:
     """Refuse a snapshot that another version of Midstream wrote in another way."""
     if version != VERSION:
-        raise SnapshotError(f"snapshot: format version {version}, but this Midstream reads version {VERSION}")
+        raise SnapshotError(
+            f"snapshot: format version {version}, but this Midstream reads version {VERSION}; "
+            "go on with the Midstream that wrote it"
+        )
 
 
 def _to_ipc(table: pa.Table) -> bytes:

@@ -24,6 +24,18 @@ def spelled(name: str, known: Iterable[str]) -> list[str]:
     return [one for one in known if one.casefold() == name.casefold()]
 
 
+def free_name(wanted: str, taken: Iterable[str]) -> str:
+    """A name that none of those taken is equal to: the wanted one, with as many underscores before it as that needs.
+
+    >>> free_name("reason", ["id", "Reason"])
+    '_reason'
+    """
+    known = {name.casefold() for name in taken}
+    while wanted.casefold() in known:
+        wanted = f"_{wanted}"
+    return wanted
+
+
 def listed(names: Iterable[str]) -> str:
     """Names for a message.
 

@@ -99,7 +99,7 @@ def sql(
         delays=waits | {name: wait for name, frame in frames.items() if (wait := watermark_delay(frame)) is not None},
     )
     _check(spec, frames)
-    if result_id and COLUMN in spec.query.output_schema.names:
+    if result_id and spelled(COLUMN, spec.query.output_schema.names):
         raise SparkError(f"result_id: the query has a column {COLUMN!r} already; rename it with AS")
     prepare(session, chosen, travels_narrow(spec))
     if not any(frame.isStreaming for frame in frames.values()):

@@ -117,10 +117,10 @@ def _lane(query: Query, shares: Shares, hot: Sequence[HotKey], name: str, number
 def _names(query: Query, groups: Sequence[Sequence[int]]) -> list[str]:
     """A lane is called like its source, if it is the source's only one, else also by its first alias."""
     sources = [query.inputs[numbers[0]].source for numbers in groups]
-    names = []
+    names: list[str] = []
     for source, numbers in zip(sources, groups, strict=True):
         name = source if sources.count(source) == 1 else f"{source} as {query.aliases[numbers[0]]}"
-        while name != source and name.lower() in (one.lower() for one in query.schemas):
+        while name != source and name.lower() in (one.lower() for one in (*query.schemas, *names)):
             name += "'"
         names.append(name)
     return names

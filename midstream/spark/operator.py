@@ -19,6 +19,7 @@ import pyspark.sql.functions as F
 from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
 from midstream.errors import SparkError
+from midstream.query.names import free_name
 from midstream.spark import compat, result_ids
 from midstream.spark.cells import cell_number
 from midstream.spark.commands import command_packer
@@ -142,7 +143,8 @@ def with_watermark(frame: DataFrame, source: str, event_time: str, delay: int | 
     wait = f"{delay or 0} microseconds"
     if isinstance(kind, TimestampType):
         return frame.withWatermark(_quoted(event_time), wait)
-    return frame.withColumn(_DERIVED, as_timestamp(event_time, kind)).withWatermark(_DERIVED, wait)
+    derived = free_name(_DERIVED, frame.columns)
+    return frame.withColumn(derived, as_timestamp(event_time, kind)).withWatermark(derived, wait)
 
 
 def as_timestamp(name: str, kind: Any) -> Any:

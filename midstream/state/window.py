@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,10 @@ from midstream.state import rings
 from midstream.state.columns import PayloadColumn, make_column
 from midstream.state.indexes import HashIndex, Ints, SortedIndex
 
+#: A payload column: one of the source's columns by its name, or the values behind the codes of a key class by the
+#: class's number. A number is never taken for a column of the user's, whatever that is called.
+PayloadName: TypeAlias = str | int
+
 
 @dataclass(frozen=True)
 class WindowLayout:
@@ -32,7 +37,7 @@ class WindowLayout:
     window: Window
     classes: tuple[int, ...]
     bands: tuple[int, ...]
-    payload: tuple[tuple[str, pa.DataType], ...]
+    payload: tuple[tuple[PayloadName, pa.DataType], ...]
     tracks_arrivals: bool
 
 
@@ -48,7 +53,7 @@ class Arrived:
     ends: Ints
     codes: dict[int, Ints]
     band_codes: dict[int, Ints]
-    payload: dict[str, pa.Array]
+    payload: dict[PayloadName, pa.Array]
     arrivals: Ints | None = None
     ordinals: Ints | None = None
     stream_arrivals: Ints | None = None
@@ -87,7 +92,7 @@ class BaseWindow:
     band_codes: dict[int, Ints] = field(init=False)
     arrivals: Ints = field(init=False)
     arrival_ends: Ints = field(init=False)
-    columns: dict[str, PayloadColumn] = field(init=False)
+    columns: dict[PayloadName, PayloadColumn] = field(init=False)
     hash_indexes: dict[tuple[int, ...], HashIndex] = field(init=False)
     sorted_indexes: dict[int, SortedIndex] = field(init=False)
     bytes_moved: int = 0

@@ -64,8 +64,13 @@ def _source_tables(case: Case, acceptance: Acceptance) -> dict[str, pa.Table]:
         times = [None if source.is_static else event_time(case, row) for row, _, _ in placed]
         table = table.append_column("_push", pa.array([number for _, number, _ in placed], pa.int64()))
         table = table.append_column("_position", pa.array([position for _, _, position in placed], pa.int64()))
-        tables[f"source_{name}"] = table.append_column("_ts", pa.array(times, pa.int64()))
+        tables[_table(case, name)] = table.append_column("_ts", pa.array(times, pa.int64()))
     return tables
+
+
+def _table(case: Case, source: str) -> str:
+    """What a source's table is called in DuckDB."""
+    return f"source_{list(case.sources).index(source)}"
 
 
 def _plain_table(source: Source, rows: list[Row]) -> pa.Table:
@@ -102,7 +107,7 @@ def _statement(case: Case) -> str:
 def _arrived(case: Case) -> str:
     """Every accepted row's arrival number."""
     union = " UNION ALL ".join(
-        f"SELECT {place} AS _stream, _push, _ts, _position FROM source_{name}"
+        f"SELECT {place} AS _stream, _push, _ts, _position FROM {_table(case, name)}"
         for place, name in enumerate(case.streams)
     )
     return f"SELECT *, row_number() OVER (ORDER BY _push, _ts, _stream, _position) AS _number FROM ({union})"
@@ -113,7 +118,7 @@ def _input(case: Case, number: int) -> str:
     one = case.inputs[number]
     if one.window.kind == "static":
         intervals = f"{BEFORE}::HUGEINT AS _start, {FOREVER}::HUGEINT AS _end, 0 AS _first, {FOREVER}::HUGEINT AS _last"
-        return f"SELECT *, {intervals} FROM source_{one.source}"
+        return f"SELECT *, {intervals} FROM {_table(case, one.source)}"
     end, last = f"{FOREVER}::HUGEINT", f"{FOREVER}::HUGEINT"
     if one.window.kind == "range":
         end = f"least(r._ts::HUGEINT + {one.window.size}, {INT64_MAX}::HUGEINT)"
@@ -123,4 +128,4 @@ def _input(case: Case, number: int) -> str:
     place = case.streams.index(one.source)
     join = f"r._push = n._push AND r._position = n._position AND n._stream = {place}"
     intervals = f"r._ts::HUGEINT AS _start, {end} AS _end, _number AS _first, {last} AS _last"
-    return f"SELECT r.*, {intervals} FROM source_{one.source} AS r JOIN arrived AS n ON {join}"
+    return f"SELECT r.*, {intervals} FROM {_table(case, one.source)} AS r JOIN arrived AS n ON {join}"

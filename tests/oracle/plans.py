@@ -7,6 +7,8 @@ import math
 import random
 from dataclasses import dataclass
 
+from midstream.plan.tree import quoted
+
 from .accept import Acceptance
 from .expr import Op, compile_expr, inputs_of
 from .naive import Member, members_of
@@ -46,7 +48,9 @@ def states(tree: Tree) -> list[frozenset[int]]:
 
 
 def text_of(tree: Tree, aliases: list[str]) -> str:
-    return aliases[tree] if isinstance(tree, int) else f"({text_of(tree[0], aliases)} {text_of(tree[1], aliases)})"
+    if isinstance(tree, int):
+        return quoted(aliases[tree])
+    return f"({text_of(tree[0], aliases)} {text_of(tree[1], aliases)})"
 
 
 @dataclass(frozen=True)

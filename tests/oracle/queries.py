@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from . import predicates as pred
+from .disguise import Spelling, draw_spelling, quoted
 from .expr import Col, Expr, Op, arith, cond, lit
 from .spec import MICROSECONDS, Input, Output, Source, Window
 from .sqltext import cql, duration_text
@@ -35,6 +36,7 @@ class Shape:
     big: bool | None = None
     self_join: bool | None = None  # one stream under two aliases
     ties: bool = False  # many rows of a push, in disorder, at one moment
+    odd_names: bool | None = None  # columns, aliases and streams called like things inside the engine
 
 
 @dataclass
@@ -51,6 +53,7 @@ class Draft:
     outputs: list[Output] = field(default_factory=list)
     pools: dict[tuple[str, str], Pool] = field(default_factory=dict)
     select_all: bool = False
+    spelling: Spelling = field(default_factory=Spelling)
     text: str = ""
 
     def column(self, number: int, name: str) -> Col:
@@ -72,6 +75,8 @@ def draw_query(rng: random.Random, shape: Shape, big: bool) -> Draft:
     _draw_sources(draft, links, names, time, big)
     _draw_predicates(draft, links)
     _draw_filters(draft)
+    if rng.random() < 0.15 if shape.odd_names is None else shape.odd_names:
+        draft.spelling = draw_spelling(rng, draft.sources, draft.inputs)
     _draw_outputs(draft)
     draft.text = _text(draft)
     return draft
@@ -212,7 +217,8 @@ def _draw_outputs(draft: Draft) -> None:
         draft.select_all = True
         for number, one in enumerate(draft.inputs):
             for column in draft.sources[one.source].schema.names:
-                draft.outputs.append(Output(f"{one.alias}_{column}", draft.column(number, column)))
+                name = f"{draft.spelling.alias(one.alias)}_{draft.spelling.column(one.source, column)}"
+                draft.outputs.append(Output(name, draft.column(number, column)))
         return
     if rng.random() < 0.85:
         draft.outputs += [Output(f"{one.alias}_v", draft.column(i, "v")) for i, one in enumerate(draft.inputs)]
@@ -267,14 +273,16 @@ def _text(draft: Draft) -> str:
     swap = rng.random() < 0.1
 
     def name(column: Col) -> str:
-        text = f"{draft.inputs[column.input].alias}.{column.name}"
+        one = draft.inputs[column.input]
+        alias, spelled = draft.spelling.alias(one.alias), draft.spelling.column(one.source, column.name)
+        text = f"{quoted(alias)}.{quoted(spelled)}"
         return text.swapcase() if swap else text
 
     selects = []
     for one in draft.outputs:
         bare = isinstance(one.expr, Col) and not swap and one.expr.name == one.name
         selects.append(cql(one.expr, name) + ("" if bare else f" AS {one.name}"))
-    froms = [_from(rng, one) for one in draft.inputs]
+    froms = [_from(rng, one, draft.spelling) for one in draft.inputs]
     conditions = [cql(one, name, nested=True) for one in draft.predicates]
     conditions += [cql(condition, name, nested=True) for one in draft.inputs for condition in one.filters]
     rng.shuffle(conditions)
@@ -284,12 +292,12 @@ def _text(draft: Draft) -> str:
     return f"SELECT {selected}\nFROM {', '.join(froms) if comma else ' CROSS JOIN '.join(froms)}{where}"
 
 
-def _from(rng: random.Random, one: Input) -> str:
+def _from(rng: random.Random, one: Input, spelling: Spelling) -> str:
     window = {
         "range": f" [RANGE {duration_text(one.window.size)}]",
         "rows": f" [ROWS {one.window.size}]",
         "unbounded": " [UNBOUNDED]",
         "static": "",
     }[one.window.kind]
-    alias = "" if one.alias == one.source else rng.choice([" ", " AS "]) + one.alias
-    return f"{one.source}{window}{alias}"
+    alias = "" if one.alias == one.source else rng.choice([" ", " AS "]) + quoted(spelling.alias(one.alias))
+    return f"{quoted(spelling.source(one.source))}{window}{alias}"

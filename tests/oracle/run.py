@@ -162,7 +162,7 @@ class Run:
     def _take_late(self) -> None:
         for name, table in self.engine.take_late().items():
             names = self.case.sources[name].schema.names
-            if table.schema.names != [*names, "reason"]:
+            if table.schema.names != [*names, reason_column(names)]:
                 self._fail(f"late rows of {name} have columns {table.schema.names}")
             self.late[name] += rows_of(table)
 
@@ -181,7 +181,7 @@ class Run:
     def _check_late(self) -> None:
         for name in self.case.streams:
             expected = multiset(_late_row(self.case, row, why) for row, why in self.own.refused if row.source == name)
-            names = [*self.case.sources[name].schema.names, "reason"]
+            names = [*self.case.sources[name].schema.names, "the reason"]
             different = difference(expected, multiset(self.late[name]), names)
             if different:
                 self._fail(f"late rows of {name}: {different}")
@@ -203,6 +203,12 @@ class Run:
 
 def _as_table(found: pa.Table | pa.RecordBatch) -> pa.Table:
     return found if isinstance(found, pa.Table) else pa.Table.from_batches([found])
+
+
+def reason_column(names: list[str]) -> str:
+    """What the column of reasons is called beside these columns: the first of its names that is free."""
+    taken = {name.lower() for name in names}
+    return next(name for name in ("_" * count + "reason" for count in range(len(names) + 1)) if name not in taken)
 
 
 def _late_row(case: Case, row: Row, reason: str) -> tuple[Any, ...]:

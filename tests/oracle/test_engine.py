@@ -70,6 +70,11 @@ def test_many_rows_at_one_moment(windows: str) -> None:
     check(16_800, BLOCK, every_batching, windows=windows, ties=True)
 
 
+@pytest.mark.parametrize("windows", ["range", "rows", "static"])
+def test_names_like_those_inside_the_engine(windows: str) -> None:
+    check(18_000, 8, restores, windows=windows, odd_names=True)
+
+
 @pytest.mark.parametrize("windows", ["range", "mixed", "rows"])
 def test_one_stream_under_two_aliases(windows: str) -> None:
     check(16_000, BLOCK, every_batching, windows=windows, self_join=True, inputs=2)

@@ -53,8 +53,13 @@ def check_cases(spark: Any, folder: Path, names: list[str]) -> None:
     for name in names:
         time, moment = CASES[name]
         given[name] = Input(rows_around(moment).batches, time)
-        inputs = given[name].frames(spark, folder / name)
-        joined = ms.spark.sql(streams.join_text(WINDOWS), inputs, "ts", "2 seconds", partitions=1)
+        # The values are in a column that is called what Spark's watermark is put on where it is not `ts` itself.
+        inputs = {
+            stream: frame.withColumnRenamed("v", "midstream_event_time")
+            for stream, frame in given[name].frames(spark, folder / name).items()
+        }
+        text = streams.join_text(WINDOWS).replace(".v", ".midstream_event_time")
+        joined = ms.spark.sql(text, inputs, "ts", "2 seconds", partitions=1)
         assert joined.schema["valid_from"].dataType == inputs["a"].schema["ts"].dataType
         frames[name] = joined, folder / name / "checkpoint"
     for name, ran in streams.run_all(frames).items():

@@ -193,6 +193,16 @@ def test_a_lane_takes_no_source_s_name() -> None:
     assert [name for name, _ in lanes(routing_for(query, 2))] == ["o as a'", "o as b", "O as A"]
 
 
+def test_two_lanes_never_have_one_name() -> None:
+    query = make(
+        "SELECT x.ts FROM o [W] x, o [W] `p as y`, `o as p` [W] y, `o as p` [W] z "
+        "WHERE x.id = `p as y`.id AND x.id = y.id AND x.id = z.id AND x.n > 1 AND y.n > 1",
+        **{"o as p": SCHEMA},
+    )
+    names = [name for name, _ in lanes(routing_for(query, 2))]
+    assert names == ["o as x", "o as p as y", "o as p as y'", "o as p as z"]
+
+
 def test_only_needed_columns_travel_and_filters_are_done() -> None:
     query = make("SELECT p.c FROM o [W], p [W] WHERE o.id = p.id AND o.n > 3 AND o.f < p.f AND p.s = 'a'")
     cell = routing_for(query, 4).cell_query
