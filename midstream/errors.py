@@ -1,10 +1,13 @@
 """One root error and one child per stage, so that a caller can catch as narrowly as it likes.
 
 A message says where, what, and what would be right:
-``query: unknown stream 'ordrs' at line 2, column 8; streams given: orders, payments``.
+``query: unknown stream 'ordrs' at line 2, column 8; did you mean 'orders'? streams given: orders, payments``.
 """
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 _LONGEST = 80
 
@@ -20,6 +23,17 @@ def shown(value: object) -> str:
     except Exception:  # a huge int has no text, and an object of somebody else's may fail in any way
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4].rstrip(', ')} ..."
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """A question that names what was probably meant, with a blank behind; nothing if no known name is like it.
+
+    >>> did_you_mean("ordrs", ["orders", "payments"]), did_you_mean("x", ["orders"])
+    ("did you mean 'orders'? ", '')
+    """
+    spellings = {one.casefold(): one for one in known}
+    close = difflib.get_close_matches(str(name).casefold(), spellings, n=1) if isinstance(name, str) else []
+    return f"did you mean '{spellings[close[0]]}'? " if close else ""
 
 
 class MidstreamError(Exception):

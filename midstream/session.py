@@ -17,22 +17,22 @@ from midstream.engine.event_time import LATE
 from midstream.engine.intake import Intake, Receiver, WatermarkLike, microseconds, named_tables
 from midstream.engine.pipeline import Pipeline
 from midstream.engine.run import Batches, Run
-from midstream.engine.snapshot import Snapshot, same_or_reason
+from midstream.engine.snapshot import BytesLike, Snapshot, same_or_reason
 from midstream.engine.stats import EngineStats
 from midstream.engine.warmup import warm_up
 from midstream.engine.watermark import NONE_YET, Watermark
-from midstream.errors import EngineError, QueryError, SnapshotError
+from midstream.errors import EngineError, PlanError, SnapshotError, shown
 from midstream.migrate import STRATEGIES, Migration, Transition, begin
 from midstream.migrate.record import Recorder
-from midstream.plan import Plan, default_plan, parse_plan
-from midstream.query.durations import Duration, duration
+from midstream.options import DEFAULT_LATE_LIMIT, EngineOptions, checked_query, chosen_plan
+from midstream.plan import Plan
+from midstream.query.durations import Duration
 from midstream.query.model import Query, WindowKind
 from midstream.query.parse import query as parse_query
 from midstream.tables import TableLike
 
 _logger = logging.getLogger("midstream")
 
-DEFAULT_LATE_LIMIT = 100_000
 _FINISHED = "finished: this engine takes no more rows; make a new one, or go on with Engine.restore from a snapshot"
 _LEFT = "closed, because its with block has ended; make a new one, or go on with Engine.restore from a snapshot"
 _UNDER_WAY = "a push is under way: take the pieces of push_batches to the end before the next call"
@@ -74,31 +74,23 @@ class Engine:
         late_limit: int = DEFAULT_LATE_LIMIT,
         max_jump: Duration | None = None,
     ):
-        _check_keywords(strategy, executor, demand, memory_limit, adaptive, late)
-        self._set_up(query, plan, strategy, late, late_limit, max_jump)
-        self._pipeline.load_tables(named_tables(query, tables or {}))
+        options = EngineOptions(strategy, executor, demand, memory_limit, adaptive, late, late_limit, max_jump)
+        chosen = chosen_plan(checked_query(query, "engine"), plan)
+        named = named_tables(query, {} if tables is None else tables)
+        self._set_up(query, chosen, options)
+        self._pipeline.load_tables(named)
 
-    def _set_up(
-        self,
-        query: Query,
-        plan: Plan | str | None,
-        strategy: str,
-        late: str,
-        late_limit: int,
-        max_jump: Duration | None,
-    ) -> None:
+    def _set_up(self, query: Query, plan: Plan, options: EngineOptions) -> None:
         get_ready()
         self.query = query
-        self._strategy = strategy
+        self._options = options
         self._recorders: list[Recorder] = []
-        self._pipeline = Pipeline(query, _chosen_plan(query, plan))
-        jump = _max_jump(max_jump)
-        self._receiver = Receiver(query, self._pipeline.readers, jump, late == "keep")
+        self._pipeline = Pipeline(query, plan)
+        self._receiver = Receiver(query, self._pipeline.readers, options.longest_jump, options.keeps_late)
         self._watermark = Watermark({stream: query.delays.get(stream, 0) for stream in query.streams})
         self._rows_in = dict.fromkeys(query.streams, 0)
         self._rows_out = 0
         self._refused: dict[str, dict[str, int]] = {stream: {} for stream in query.streams}
-        self._late_limit = late_limit
         self._late_rows: dict[str, list[pa.Table]] = {}
         self._ended: str | None = None
 
@@ -184,7 +176,7 @@ class Engine:
                 counters[reason] = counters.get(reason, 0) + count
         for stream, table in intake.refused_rows.items():
             kept = self._late_rows.setdefault(stream, [])
-            room = self._late_limit - sum(one.num_rows for one in kept)
+            room = self._options.late_limit - sum(one.num_rows for one in kept)
             if room > 0:
                 kept.append(table.slice(0, room))
 
@@ -268,9 +260,15 @@ class Engine:
         a later migration has replaced it.
         """
         self._check_open()
-        target = _chosen_plan(self.query, plan)
-        chosen = begin.named(self._strategy if strategy is None else strategy, STRATEGIES)
+        if plan is None:
+            raise PlanError(
+                f"migrate: plan is None; write the plan to change to, such as {str(self.plan)!r}, or give a Plan"
+            )
+        target = chosen_plan(self.query, plan)
+        chosen = begin.named(self._options.strategy if strategy is None else strategy, STRATEGIES)
         options = begin.options(budget, hold, chosen)
+        if on_event is not None and not callable(on_event):
+            raise EngineError(f"migrate: on_event={shown(on_event)}; give a function that takes the migration's record")
         recorder = Recorder(chosen.name, str(self.plan), str(target), on_event)
         self._pipeline.begin(
             lambda situation: begin.begun(chosen, Transition(situation, target, options, recorder), STRATEGIES)
@@ -320,7 +318,7 @@ class Engine:
     def restore(
         cls,
         query: Query,
-        snapshot: Snapshot | bytes,
+        snapshot: Snapshot | BytesLike,
         *,
         plan: Plan | str | None = None,
         strategy: str = "jisc",
@@ -336,7 +334,8 @@ class Engine:
 
         Every join state starts as a hole and fills as it is probed.
         """
-        _check_keywords(strategy, executor, demand, memory_limit, adaptive, late)
+        options = EngineOptions(strategy, executor, demand, memory_limit, adaptive, late, late_limit, max_jump)
+        checked_query(query, "restore")
         taken = snapshot if isinstance(snapshot, Snapshot) else Snapshot.from_bytes(snapshot)
         meta = taken.meta
         difference = same_or_reason(meta["query"], described(query))
@@ -344,7 +343,7 @@ class Engine:
             raise SnapshotError(f"restore: the snapshot is of another query; {difference}")
         check_windows(query, meta["windows"])
         engine = cls.__new__(cls)
-        engine._set_up(query, plan if plan is not None else meta["plan"], strategy, late, late_limit, max_jump)
+        engine._set_up(query, chosen_plan(query, meta["plan"] if plan is None else plan), options)
         engine._watermark.from_json(meta["watermark"])
         engine._rows_in, engine._rows_out = dict(meta["rows_in"]), meta["rows_out"]
         engine._refused = {stream: dict(reasons) for stream, reasons in meta["refused"].items()}
@@ -368,29 +367,14 @@ class Engine:
         join state starts as a hole, and `migration` tells how they fill. A query with ROWS windows needs a snapshot
         instead: rows alone do not tell the order in which they came.
         """
-        if any(one.window.kind is WindowKind.ROWS for one in query.inputs):
+        if any(one.window.kind is WindowKind.ROWS for one in checked_query(query, "resume").inputs):
             raise EngineError("resume: the query has ROWS windows; go on with Engine.restore from a snapshot")
         engine = cls(query, plan=plan, tables=tables, strategy=strategy)
         known = engine._receiver.receive(rows, None, engine._watermark)
-        engine._watermark.advance(known.maxima, microseconds(watermark))
+        engine._watermark.advance(known.maxima, microseconds(watermark, "resume"))
         engine._pipeline.go_on_from(known.accepted, engine._watermark.current)
         engine.migrate(engine.plan, strategy="jisc")
         return engine
-
-
-def _max_jump(given: Duration | None) -> int | None:
-    try:
-        return None if given is None else duration(given)
-    except QueryError as problem:
-        raise EngineError(f"engine: max_jump: {problem}") from None
-
-
-def _chosen_plan(query: Query, plan: Plan | str | None) -> Plan:
-    if plan is None:
-        return default_plan(query)
-    if isinstance(plan, str):
-        return parse_plan(plan, query.aliases)
-    return Plan(query.aliases, plan.root)
 
 
 _is_ready = False
@@ -413,20 +397,3 @@ def _run_once(text: str, schemas: dict[str, pa.Schema], pushes: list[dict[str, p
         if place == 4:
             engine.migrate("(((d c) b) a)", budget=1)
         engine.push(data)
-
-
-def _check_keywords(
-    strategy: str, executor: str, demand: str, memory_limit: int | None, adaptive: bool, late: str
-) -> None:
-    keywords: list[tuple[str, object, tuple[object, ...]]] = [
-        ("strategy", strategy, tuple(one.name for one in STRATEGIES)),
-        ("executor", executor, ("tree",)),
-        ("demand", demand, ("off",)),
-        ("memory_limit", memory_limit, (None,)),
-        ("adaptive", adaptive, (False,)),
-        ("late", late, ("count", "keep")),
-    ]
-    for name, value, available in keywords:
-        if value not in available:
-            choices = " or ".join(repr(one) for one in available)
-            raise EngineError(f"engine: {name}={value!r} is not available in this version; use {choices}")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from midstream.errors import InputError
+from midstream.errors import InputError, did_you_mean
 from midstream.state.arrow import single
 
 
@@ -43,7 +43,8 @@ class TableBinding:
         if len(places) == 1:
             return int(places[0])
         problem = "has no column" if not places else "has more than one column"
-        raise InputError(f"push: {self._name!r} {problem} {column!r}; columns given: {', '.join(schema.names)}")
+        hint = "" if places else did_you_mean(column, schema.names)
+        raise InputError(f"push: {self._name!r} {problem} {column!r}; {hint}columns given: {', '.join(schema.names)}")
 
     def _cast(self, column: str, values: pa.Array) -> pa.Array:
         wanted = self._types[column]

@@ -15,11 +15,11 @@ from midstream.engine.batch import Accepted
 from midstream.engine.binding import TableBinding, cast_without_loss, value_type
 from midstream.engine.event_time import LATE, Judged, judge
 from midstream.engine.watermark import Watermark
-from midstream.errors import InputError
+from midstream.errors import InputError, did_you_mean, shown
 from midstream.query.model import Query
 from midstream.query.names import free_name
 from midstream.state.arrow import single
-from midstream.tables import NotATable, TableLike, as_table
+from midstream.tables import NotATable, TableLike, as_table, type_name
 
 WatermarkLike: TypeAlias = int | datetime.datetime
 Given = TypeVar("Given")
@@ -119,7 +119,8 @@ class Receiver:
         aliases = {one.alias.lower(): one.source for one in self._query.inputs}
         hint = aliases.get(str(name).lower())
         note = f" ({name!r} is an alias of stream {hint!r}: rows are pushed under the stream's name)" if hint else ""
-        raise InputError(f"push: unknown stream {name!r}{note}; streams: {known}")
+        meant = "" if hint else did_you_mean(name, self._query.streams)
+        raise InputError(f"push: unknown stream {shown(name)}{note}; {meant}streams: {known}")
 
     def _given(self, watermark: WatermarkLike | Mapping[str, WatermarkLike] | None) -> int | dict[str, int] | None:
         if watermark is None:
@@ -129,14 +130,14 @@ class Receiver:
         return microseconds(watermark)
 
 
-def microseconds(value: WatermarkLike) -> int:
+def microseconds(value: WatermarkLike, call: str = "push") -> int:
     """A moment in microseconds since 1970; a datetime without a zone is taken as UTC."""
-    if isinstance(value, datetime.datetime):
-        moment = value if value.tzinfo is not None else value.replace(tzinfo=datetime.timezone.utc)
-        return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
+    if isinstance(value, datetime.datetime) and value == value:  # pandas' NaT is a datetime too
+        moment = value if value.utcoffset() is not None else value.replace(tzinfo=datetime.timezone.utc)
+        return int((moment - _EPOCH) // datetime.timedelta(microseconds=1))
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and -(2**63) <= int(value) < 2**63:
         return int(value)
-    raise InputError(f"push: watermark {value!r} is not a moment; give a datetime or int64 microseconds")
+    raise InputError(f"{call}: watermark {shown(value)} is not a moment; give a datetime or int64 microseconds")
 
 
 def _table(place: str, given: TableLike, schema: pa.Schema) -> pa.Table | pa.RecordBatch:
@@ -175,11 +176,17 @@ def _refused_rows(table: pa.Table | pa.RecordBatch, schema: pa.Schema, judged: J
 
 def named_tables(query: Query, tables: Mapping[str, TableLike]) -> dict[str, pa.Table | pa.RecordBatch]:
     """The given static tables as Arrow, under the names that the query has for them."""
+    if not isinstance(tables, Mapping):
+        raise InputError(
+            f"tables: got {type_name(tables)}; give a dict with a table for each static table of the query"
+        )
     names = {name.lower(): name for name in query.tables}
     for name in tables:
-        if name.lower() not in names:
+        if not isinstance(name, str) or name.lower() not in names:
+            hint = did_you_mean(name, query.tables)
             raise InputError(
-                f"tables: {name!r} is no static table of the query; static tables: {', '.join(query.tables) or 'none'}"
+                f"tables: {shown(name)} is no static table of the query; "
+                f"{hint}static tables: {', '.join(query.tables) or 'none'}"
             )
     named = {names[name.lower()]: table for name, table in tables.items()}
     for name in query.tables:

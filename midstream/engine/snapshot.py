@@ -10,11 +10,14 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from midstream.errors import SnapshotError
+from midstream.tables import type_name
+
+BytesLike: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 
 VERSION = 2
 _MAGIC = b"MIDSTREAM-SNAPSHOT"
@@ -44,8 +47,12 @@ class Snapshot:
         return b"".join([*prefix, content])
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Snapshot:
-        """The snapshot that `to_bytes` wrote; a `SnapshotError` if it is damaged or of another version."""
+    def from_bytes(cls, given: BytesLike) -> Snapshot:
+        """The snapshot that `to_bytes` wrote, from anything that holds bytes.
+
+        A `SnapshotError` if it is damaged or of another version.
+        """
+        data = _bytes(given)
         begin = len(_MAGIC) + 6
         if data[: len(_MAGIC)] != _MAGIC or len(data) < begin + 8:
             raise SnapshotError("snapshot: these bytes are not a Midstream snapshot")
@@ -59,6 +66,17 @@ class Snapshot:
             windows[alias] = _from_ipc(data[at : at + length])
             at += length
         return cls(header["meta"], windows, _from_ipc(data[at : at + header["held"]]))
+
+
+def _bytes(given: BytesLike) -> bytes:
+    if isinstance(given, bytes):
+        return given
+    try:
+        return memoryview(given).tobytes()
+    except (TypeError, BufferError):
+        raise SnapshotError(
+            f"snapshot: got {type_name(given)}; give a Snapshot, or what its to_bytes() gave as bytes or a buffer"
+        ) from None
 
 
 def check_version(version: int) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from midstream.engine.course import Course
-from midstream.errors import EngineError, QueryError
+from midstream.errors import EngineError, QueryError, did_you_mean, shown
 from midstream.migrate.jisc import Filling
 from midstream.migrate.record import Recorder
 from midstream.migrate.strategy import Options, Strategy, Transition
@@ -20,14 +20,17 @@ from midstream.query.durations import Duration, duration
 
 def named(name: str, strategies: Sequence[Strategy]) -> Strategy:
     """The strategy that users call so."""
-    for one in strategies:
-        if one.name == name:
-            return one
-    raise EngineError(f"migrate: unknown strategy {name!r}; strategies: {', '.join(one.name for one in strategies)}")
+    names = [one.name for one in strategies]
+    if isinstance(name, str) and name in names:
+        return strategies[names.index(name)]
+    hint = did_you_mean(name, names)
+    raise EngineError(f"migrate: unknown strategy {shown(name)}; {hint}strategies: {', '.join(names)}")
 
 
 def options(budget: int | Duration | None, hold: bool, strategy: Strategy) -> Options:
     """What the caller has set: a budget as a number of holes or as a time, and whether results are held back."""
+    if not isinstance(hold, bool):
+        raise EngineError(f"migrate: hold={shown(hold)}; give True or False")
     if hold and strategy.name != "parallel-track":
         raise EngineError(f"migrate: hold=True goes with strategy='parallel-track' only, not with {strategy.name!r}")
     if budget is None:
@@ -39,7 +42,7 @@ def options(budget: int | Duration | None, hold: bool, strategy: Strategy) -> Op
             raise EngineError(f"migrate: budget: {problem}") from None
     if isinstance(budget, bool) or not isinstance(budget, numbers.Integral) or budget < 0:
         raise EngineError(
-            f"migrate: budget={budget!r}; give a whole number of holes from 0 on, or a time such as '5 milliseconds'"
+            f"migrate: budget={shown(budget)}; give a whole number of holes from 0 on, or a time such as '5 ms'"
         )
     return Options(budget_holes=int(budget), hold=hold)
 

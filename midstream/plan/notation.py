@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from midstream.errors import PlanError
+from midstream.errors import PlanError, did_you_mean, shown
 from midstream.plan.tree import Join, Leaf, Node, Plan, notation, quoted
 
 _TOKEN = re.compile(
@@ -52,6 +52,8 @@ def parse_plan(text: str, aliases: Sequence[str]) -> Plan:
     Traceback (most recent call last):
     midstream.errors.PlanError: plan: unknown input 'X' at column 4; inputs: R, S, T
     """
+    if not isinstance(text, str):
+        raise PlanError(f"plan: got {shown(text)}; write text such as '((a b) c)'")
     reader = _Reader(text, tuple(aliases))
     return Plan(tuple(aliases), reader.read())
 
@@ -102,7 +104,8 @@ class _Reader:
     def _leaf(self, token: _Token) -> Leaf:
         number = self.numbers.get(token.value.lower())
         if number is None:
-            raise self._error(f"unknown input '{token.value}' {self._where(token.at)}; inputs: {self._inputs}")
+            hint = did_you_mean(token.value, self.aliases)
+            raise self._error(f"unknown input '{token.value}' {self._where(token.at)}; {hint}inputs: {self._inputs}")
         if number in self.first_use:
             both = f"{self._where(self.first_use[number])} and {self._where(token.at)}"
             raise self._error(f"input '{self.aliases[number]}' is used twice, {both}; inputs: {self._inputs}")

@@ -9,7 +9,7 @@ one entry with its rule (`typing_rules`, `typing_scalars`) here, and one kernel 
 DataType(double)
 >>> call("sqroot", [price])
 Traceback (most recent call last):
-midstream.query.typing_types.FunctionError: unknown function 'sqroot'; did you mean sqrt?
+midstream.query.typing_types.FunctionError: unknown function 'sqroot'; did you mean 'sqrt'?
 
 CAST of a timestamp to a number gives seconds, as in Spark. Microseconds, as the engine counts them, are
 ``call("unix_micros", [x])``, which also takes dates and intervals.
@@ -17,12 +17,12 @@ CAST of a timestamp to a number gives seconds, as in Spark. Microseconds, as the
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from midstream.errors import did_you_mean
 from midstream.query import typing_rules as rules
 from midstream.query import typing_scalars as scalars
 from midstream.query.model import Column, Expr
@@ -137,8 +137,7 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
     """
     function = _BY_NAME.get(name.lower())
     if function is None:
-        close = difflib.get_close_matches(name.lower(), _BY_NAME, n=3)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(FUNCTIONS)}"
+        hint = did_you_mean(name, _BY_NAME).strip() or f"there are: {', '.join(FUNCTIONS)}"
         raise FunctionError(f"unknown function {name!r}; {hint}")
     if not function.least <= len(args) <= function.most:
         raise FunctionError(f"{name} is written {function.signature}, and was given {_count(len(args))}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
+from midstream.errors import did_you_mean
 from midstream.query.model import Column
 from midstream.query.syntax import Source
 
@@ -57,7 +58,7 @@ class Scope:
         """The number of the input that an alias names."""
         found = spelled(identifier.name, self.aliases)
         if not found:
-            right = f"aliases in FROM: {listed(self.aliases)}"
+            right = f"{did_you_mean(identifier.name, self.aliases)}aliases in FROM: {listed(self.aliases)}"
             raise self.source.error(identifier, f"unknown alias '{identifier.name}'", right)
         return self.aliases.index(found[0])
 
@@ -70,13 +71,15 @@ class Scope:
         if node.args.get("table"):
             number = self.input(node.args["table"])
             if not spelled(name, self.schemas[number].names):
-                right = f"columns of {self.aliases[number]}: {listed(self.schemas[number].names)}"
+                known = self.schemas[number].names
+                right = f"{did_you_mean(name, known)}columns of {self.aliases[number]}: {listed(known)}"
                 raise self.source.error(node, f"unknown column '{name}'", right)
             return self.of(number, name, node)
         owners = [number for number, schema in enumerate(self.schemas) if spelled(name, schema.names)]
         if not owners:
-            columns = (f"{alias}.{one}" for alias, schema in self._pairs() for one in schema.names)
-            raise self.source.error(node, f"unknown column '{name}'", f"columns: {listed(columns)}")
+            columns = [f"{alias}.{column}" for alias, schema in self._pairs() for column in schema.names]
+            hint = did_you_mean(name, [column for _, schema in self._pairs() for column in schema.names])
+            raise self.source.error(node, f"unknown column '{name}'", f"{hint}columns: {listed(columns)}")
         if len(owners) > 1:
             choices = (f"{self.aliases[one]}.{spelled(name, self.schemas[one].names)[0]}" for one in owners)
             raise self.source.error(node, f"ambiguous column '{name}'", f"write one of {listed(choices)}")

@@ -53,7 +53,7 @@ def query(text: str, schemas: Mapping[str, SchemaLike], event_time: EventTime = 
     >>> query("SELECT id FROM ordrs [ROWS 1]", {"orders": orders}, "ts")
     Traceback (most recent call last):
     ...
-    midstream.errors.QueryError: query: unknown stream 'ordrs' at line 1, column 16; streams given: orders
+    midstream.errors.QueryError: query: unknown stream 'ordrs' at line 1, column 16; did you mean 'orders'? ...
     """
     known = _checked(text, schemas)
     source = Source(text)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import TokenType, exp
 
-from midstream.errors import QueryError
+from midstream.errors import QueryError, did_you_mean
 from midstream.query.model import Window, WindowKind
 from midstream.query.names import listed, spelled
 from midstream.query.syntax import Source, WindowText
@@ -96,7 +96,8 @@ def _entry(source: Source, node: exp.Expr, schemas: Mapping[str, pa.Schema], use
     written = ".".join(part.name for part in node.parts)
     found = spelled(written, schemas)
     if not found:
-        raise source.error(node, f"unknown stream '{written}'", f"streams given: {listed(schemas)}")
+        right = f"{did_you_mean(written, schemas)}streams given: {listed(schemas)}"
+        raise source.error(node, f"unknown stream '{written}'", right)
     if len(found) > 1:
         raise source.error(node, f"ambiguous stream '{written}'", f"streams given: {listed(found)}")
     alias = node.args.get("alias")

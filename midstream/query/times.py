@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from midstream.errors import QueryError
+from midstream.errors import QueryError, did_you_mean
 from midstream.query.durations import Duration, duration
 from midstream.query.model import WindowKind
 from midstream.query.names import listed, spelled
 from midstream.query.sources import Entry
 from midstream.query.syntax import Source
+from midstream.tables import type_name
 
 EventTime = str | Mapping[str, str] | None
 Delay = Duration | Mapping[str, Duration]
@@ -34,6 +35,9 @@ def read_times(
     source: Source, entries: tuple[Entry, ...], schemas: Mapping[str, pa.Schema], event_time: EventTime, delay: Delay
 ) -> Times:
     """Event times and delays of the streams in FROM."""
+    if event_time is not None and not isinstance(event_time, str | Mapping):
+        right = "give a column's name, or a dict with one for each stream"
+        raise QueryError(f"query: event_time is {type_name(event_time)}; {right}")
     given = _per_stream(event_time, schemas, "event_time") if isinstance(event_time, Mapping) else None
     columns: dict[str, str] = {}
     types: dict[str, pa.DataType] = {}
@@ -70,7 +74,8 @@ def _column(source: Source, entry: Entry, schema: pa.Schema, named: object) -> t
     found = spelled(named, schema.names)
     if len(found) != 1:
         what = f"event time column '{named}' {'is ambiguous' if found else 'is not'} in stream '{entry.source}'"
-        raise source.error(entry.node, what, f"columns of {entry.source}: {listed(schema.names)}")
+        hint = "" if found else did_you_mean(named, schema.names)
+        raise source.error(entry.node, what, f"{hint}columns of {entry.source}: {listed(schema.names)}")
     type = schema.field(found[0]).type
     if not pa.types.is_timestamp(type) and type != pa.int64():
         what = f"event time '{found[0]}' of stream '{entry.source}' is {type}"
@@ -96,7 +101,8 @@ def _per_stream(given: Mapping[str, object], schemas: Mapping[str, pa.Schema], w
     for name, value in given.items():
         found = spelled(str(name), schemas)
         if len(found) != 1:
-            raise QueryError(f"query: {what} names an unknown stream '{name}'; streams given: {listed(schemas)}")
+            hint = did_you_mean(name, schemas)
+            raise QueryError(f"query: {what} names an unknown stream '{name}'; {hint}streams given: {listed(schemas)}")
         if found[0] in result:
             raise QueryError(f"query: {what} names stream '{found[0]}' twice; give it once")
         result[found[0]] = value

@@ -175,7 +175,7 @@ def test_refused(text: str, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("sqroot", "did you mean sqrt"), ("lenght", "did you mean length"), ("zzzzzz", "there are: add, subtract")],
+    [("sqroot", "did you mean 'sqrt'"), ("lenght", "did you mean 'length'"), ("zzzzzz", "there are: add, subtract")],
 )
 def test_unknown_function(name: str, message: str) -> None:
     with pytest.raises(FunctionError, match=message):

@@ -1,0 +1,99 @@
+"""What an engine is told beside its query, checked once, for `Engine`, `restore` and `resume` alike.
+
+A wrong value is refused here, when it is given, by an error that names the argument and what it may be. What passes
+cannot fail later because of its type.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from midstream.errors import EngineError, PlanError, QueryError, did_you_mean, shown
+from midstream.migrate import STRATEGIES
+from midstream.plan import Plan, default_plan, parse_plan
+from midstream.query.durations import Duration, duration
+from midstream.query.model import Query
+from midstream.tables import type_name
+
+DEFAULT_LATE_LIMIT = 100_000
+
+_CHOICES: dict[str, tuple[object, ...]] = {
+    "strategy": tuple(strategy.name for strategy in STRATEGIES),
+    "executor": ("tree",),
+    "demand": ("off",),
+    "memory_limit": (None,),
+    "adaptive": (False,),
+    "late": ("count", "keep"),
+}
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """The keywords of an engine, as `Engine` describes them.
+
+    >>> EngineOptions(late="kept")
+    Traceback (most recent call last):
+    midstream.errors.EngineError: engine: late='kept' is not available; did you mean 'keep'? use 'count' or 'keep'
+    >>> EngineOptions(max_jump="1 hour").longest_jump
+    3600000000
+    """
+
+    strategy: str = "jisc"
+    executor: str = "tree"
+    demand: str = "off"
+    memory_limit: int | None = None
+    adaptive: bool = False
+    late: str = "count"
+    late_limit: int = DEFAULT_LATE_LIMIT
+    max_jump: Duration | None = None
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            _check_choice(name, getattr(self, name), choices)
+        limit = self.late_limit
+        if isinstance(limit, bool) or not isinstance(limit, numbers.Integral) or limit < 0:
+            raise EngineError(
+                f"engine: late_limit={shown(limit)}; give how many rows to keep, a whole number from 0 on"
+            )
+        assert self.longest_jump is None or self.longest_jump >= 0
+
+    @property
+    def keeps_late(self) -> bool:
+        return self.late == "keep"
+
+    @cached_property
+    def longest_jump(self) -> int | None:
+        """`max_jump` in microseconds."""
+        try:
+            return None if self.max_jump is None else duration(self.max_jump)
+        except QueryError as problem:
+            raise EngineError(f"engine: max_jump: {problem}") from None
+
+
+def _check_choice(name: str, value: object, choices: Sequence[object]) -> None:
+    if any(isinstance(value, type(choice)) and value == choice for choice in choices):
+        return
+    hint = did_you_mean(value, [choice for choice in choices if isinstance(choice, str)])
+    right = " or ".join(repr(choice) for choice in choices)
+    raise EngineError(f"engine: {name}={shown(value)} is not available; {hint}use {right}")
+
+
+def checked_query(query: Query, call: str) -> Query:
+    """The query that a call got, or an error that says what to give instead."""
+    if not isinstance(query, Query):
+        raise EngineError(f"{call}: got {type_name(query)}, not a query; make one with ms.query(text, schemas=...)")
+    return query
+
+
+def chosen_plan(query: Query, plan: Plan | str | None) -> Plan:
+    """The plan that was given, as text or as a tree, or the default one."""
+    if plan is None:
+        return default_plan(query)
+    if isinstance(plan, Plan):
+        return Plan(query.aliases, plan.root)
+    if isinstance(plan, str):
+        return parse_plan(plan, query.aliases)
+    raise PlanError(f"plan: got {shown(plan)}; write text such as '{default_plan(query)}', or give a Plan")
