@@ -19,6 +19,9 @@ from midstream.plan.tree import Plan
 from midstream.query.model import Query
 from midstream.state.window import BaseWindow, Renumbering
 
+#: An input, and the key classes of an index on its window.
+IndexUsed = tuple[int, tuple[int, ...]]
+
 
 class Course(Protocol):
     """Takes rows that have just entered the base windows and gives the results that they complete."""
@@ -38,6 +41,13 @@ class Course(Protocol):
 
     def after_push(self, watermark: int) -> Course:
         """Work between two pushes; what runs from now on, itself or what it led to."""
+
+    @property
+    def plans_at_once(self) -> int:
+        """How many plans each row goes through."""
+
+    def indexes_used(self) -> Iterator[IndexUsed]:
+        """The hash indexes of base windows that its plans probe; perhaps some of them twice."""
 
     def state_stats(self) -> list[StateStats]:
         """The size of every join state."""

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from midstream.engine.access import BandPath, HashPath, Path, path_into
@@ -104,6 +104,15 @@ class JoinNode:
 
 
 LiveNode = LeafNode | JoinNode
+
+
+def indexes_used(joins: Iterable[JoinNode]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The hash indexes of base windows that joins probe: the input and the key classes of each."""
+    for node in joins:
+        for child in (node.left, node.right):
+            if isinstance(child, LeafNode) and isinstance(child.path, HashPath):
+                yield child.number, child.path.classes
+
 
 #: A window with more rows gets no new index: one class of a composite key finds its rows and the others are checked.
 _INDEXED_AT_ONCE = 1 << 15

@@ -56,8 +56,13 @@ class Pipeline:
     def _go_over_to(self, course: Course) -> None:
         if course is not self._course:
             self._course = course
-            if isinstance(course, TreeExecutor):
-                course.forget_other_indexes()
+            self._forget_unused_indexes()
+
+    def _forget_unused_indexes(self) -> None:
+        """What only plans that do not run any more needed of the windows is not kept."""
+        used = set(self._course.indexes_used())
+        for number, window in enumerate(self._windows):
+            window.keep_composites({classes for of, classes in used if of == number})
 
     @property
     def course(self) -> Course:

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from midstream.engine.access import HashPath
 from midstream.engine.arrivals import InputReader
 from midstream.engine.combos import Block, Delta, heads_of
+from midstream.engine.course import IndexUsed
 from midstream.engine.filling import Filler, drained, store
-from midstream.engine.nodes import JoinNode, LeafNode, LiveNode, build
+from midstream.engine.nodes import JoinNode, LeafNode, LiveNode, build, indexes_used
 from midstream.engine.stats import StateStats, Work
 from midstream.kernels.types import Combos
 from midstream.plan.tree import Plan
@@ -112,15 +112,14 @@ class TreeExecutor:
         store(new, Delta(new.inputs, combos, self._windows))
         return True
 
-    def forget_other_indexes(self) -> None:
-        """This plan runs alone: what only other plans needed of the windows is not kept."""
-        used: dict[int, set[tuple[int, ...]]] = {}
-        for node in self.joins():
-            for child in (node.left, node.right):
-                if isinstance(child, LeafNode) and isinstance(child.path, HashPath):
-                    used.setdefault(child.number, set()).add(child.path.classes)
-        for number, window in enumerate(self._windows):
-            window.keep_composites(used.get(number, ()))
+    @property
+    def plans_at_once(self) -> int:
+        """One."""
+        return 1
+
+    def indexes_used(self) -> Iterator[IndexUsed]:
+        """The hash indexes of base windows that this plan probes."""
+        return indexes_used(self.joins())
 
     def joins(self) -> Iterator[JoinNode]:
         """The joins of the plan, children first."""

@@ -18,9 +18,9 @@ import numpy as np
 import midstream as ms
 from midstream.engine.access import LoopPath, path_into
 from midstream.engine.combos import Block, Delta
-from midstream.engine.course import Course, Situation
+from midstream.engine.course import Course, IndexUsed, Situation
 from midstream.engine.filling import drained
-from midstream.engine.nodes import JoinNode, LeafNode, build
+from midstream.engine.nodes import JoinNode, LeafNode, build, indexes_used
 from midstream.engine.stats import StateStats, Work
 from midstream.errors import EngineError
 from midstream.kernels.types import Combos
@@ -58,6 +58,14 @@ class Stems:
     def after_push(self, watermark: int) -> Course:
         return self
 
+    @property
+    def plans_at_once(self) -> int:
+        return 1
+
+    def indexes_used(self) -> Iterator[IndexUsed]:
+        for route in self._routes:
+            yield from route.indexes_used()
+
     def state_stats(self) -> list[StateStats]:
         return []
 
@@ -81,6 +89,9 @@ class _Route:
     @property
     def slots_visited(self) -> int:
         return sum(step.slots_visited for step in self._steps)
+
+    def indexes_used(self) -> Iterator[IndexUsed]:
+        return indexes_used(self._steps)
 
     def results(self, delta: Delta, before: Mapping[int, int], windows: Sequence[BaseWindow]) -> Iterator[Combos]:
         if not self._steps:

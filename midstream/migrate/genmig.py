@@ -34,6 +34,7 @@ class GenMig:
     """Split and coalesce."""
 
     name = "genmig"
+    runs_beside = True
 
     def refusal(self, situation: Situation, plan: Plan) -> str | None:
         return _refusal(self.name, situation)
@@ -46,6 +47,7 @@ class GenMigReferencePoint:
     """Decide by where a result begins."""
 
     name = "genmig-reference-point"
+    runs_beside = True
 
     def refusal(self, situation: Situation, plan: Plan) -> str | None:
         return _refusal(self.name, situation)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 from midstream.engine.combos import Delta
-from midstream.engine.course import Course, Situation
+from midstream.engine.course import Course, IndexUsed, Situation
 from midstream.engine.stats import StateStats, Work
 from midstream.engine.tree import TreeExecutor
 from midstream.kernels.types import Combos
@@ -32,6 +32,7 @@ class JustInTime:
     """Keep what both plans have in common; declare the rest missing."""
 
     name = "jisc"
+    runs_beside = False
 
     def refusal(self, situation: Situation, plan: Plan) -> str | None:
         return None
@@ -113,6 +114,13 @@ class Filling:
                 filled = self.executor.filler.fill_some(node, limit)
                 if holes is not None:
                     holes -= filled
+
+    @property
+    def plans_at_once(self) -> int:
+        return 1
+
+    def indexes_used(self) -> Iterator[IndexUsed]:
+        return self.executor.indexes_used()
 
     def state_stats(self) -> list[StateStats]:
         return self.executor.state_stats()

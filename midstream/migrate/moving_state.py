@@ -12,6 +12,7 @@ class MovingState:
     """Compute all states of the new plan before the next row is taken."""
 
     name = "moving-state"
+    runs_beside = False
 
     def refusal(self, situation: Situation, plan: Plan) -> str | None:
         return None

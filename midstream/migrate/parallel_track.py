@@ -24,6 +24,7 @@ class ParallelTrack:
     """Run both plans until the old rows are gone."""
 
     name = "parallel-track"
+    runs_beside = True
 
     def refusal(self, situation: Situation, plan: Plan) -> str | None:
         for one in situation.query.inputs:

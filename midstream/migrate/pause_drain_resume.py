@@ -13,6 +13,7 @@ class PauseDrainResume:
     """Swap children; anything else would wait for itself."""
 
     name = "pause-drain-resume"
+    runs_beside = False
 
     def refusal(self, situation: Situation, plan: Plan) -> str | None:
         if not isinstance(situation.course, TreeExecutor):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+
+_logger = logging.getLogger("midstream")
 
 Listener = Callable[["Migration"], None]
 
@@ -18,7 +21,7 @@ class Migration:
     from the oldest row as long as there is no watermark. `rows` and `entries` were computed for the migration's sake,
     `seconds` spent on it, `bytes` is what it holds beyond the new plan, `batches` counts the pushes since it began.
     `phase` is "begun", "running" once a push has passed, and in the end "done", or "replaced" if a later migration
-    took over what ran.
+    took over what ran. `note` tells why `strategy` is not the one that was asked for, and is empty if it is.
     """
 
     strategy: str
@@ -32,6 +35,7 @@ class Migration:
     seconds: float
     bytes: int
     batches: int
+    note: str = ""
 
     @property
     def is_done(self) -> bool:
@@ -56,6 +60,10 @@ class Recorder:
         self.current = Migration(strategy, from_plan, to_plan, "begun", 0, 0, 0, 0, 0.0, 0, 0)
         self._listener = listener
         self._untold: list[Migration] = []
+
+    def go_by(self, strategy: str, note: str) -> None:
+        """It goes by another strategy than the one that was asked for."""
+        self.current = replace(self.current, strategy=strategy, note=note)
 
     def spend(self, since: float) -> None:
         """Add the time since a moment of `time.perf_counter`."""

@@ -50,6 +50,10 @@ class Strategy(Protocol):
     def name(self) -> str:
         """What users call it."""
 
+    @property
+    def runs_beside(self) -> bool:
+        """Whether what ran goes on beside the new plan, so that there is one more plan at once."""
+
     def refusal(self, situation: Situation, plan: Plan) -> str | None:
         """Why it cannot make this transition, or None; the caller is told which strategies can."""
 

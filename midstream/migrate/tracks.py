@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from midstream.engine.combos import Delta
-from midstream.engine.course import Course
+from midstream.engine.course import Course, IndexUsed
 from midstream.engine.stats import StateStats, Work
 from midstream.engine.tree import TreeExecutor
 from midstream.kernels.types import Combos
@@ -72,6 +72,14 @@ class TwoTracks(abc.ABC):
             return self
         self.recorder.end()
         return self._new
+
+    @property
+    def plans_at_once(self) -> int:
+        return self.old.plans_at_once + 1
+
+    def indexes_used(self) -> Iterator[IndexUsed]:
+        yield from self.old.indexes_used()
+        yield from self._new.indexes_used()
 
     def state_stats(self) -> list[StateStats]:
         return self.old.state_stats() + self._new.state_stats()

@@ -16,6 +16,8 @@ NAMES = tuple(one.name for one in STRATEGIES)
 MIXED = "mixed"
 BUDGETS: tuple[int | str | None, ...] = (None, 0, 0, 1, 5, "1 millisecond")
 RATES = (0.1, 0.3, 0.6)
+#: Of some runs, one push: so many changes before it, one on top of the other.
+BURSTS = (0, 0, 0, 5, 12)
 LARGEST_STATE = 20_000.0
 #: Windows under which a strategy does not refuse; most cases of its own are drawn from these.
 SUITABLE = {
@@ -40,12 +42,15 @@ class Change:
 
 
 def draw_changes(case: Case, rng: random.Random, strategies: tuple[str, ...]) -> list[Change]:
-    """Several in a row, back to where it came from, or one long migration left alone."""
+    """Several in a row, a burst of many, back to where it came from, or one long migration left alone."""
     plans = draw_targets(case, rng)
     rate = rng.choice(RATES)
+    burst_at, burst = rng.randrange(len(case.pushes)), rng.choice(BURSTS)
     changes: list[Change] = []
     for number in range(len(case.pushes)):
-        while rng.random() < rate:
+        left = burst if number == burst_at else 0
+        while left > 0 or rng.random() < rate:
+            left -= 1
             strategy = rng.choice(strategies)
             plan: str | None = rng.choice(plans)
             if len(changes) > 1 and rng.random() < 0.2:

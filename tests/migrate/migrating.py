@@ -11,6 +11,7 @@ from typing import Any
 
 import midstream as ms
 from midstream.migrate import Migration
+from midstream.migrate.begin import MOST_PLANS
 
 from ..oracle.batching import batchings
 from ..oracle.cases import make_case
@@ -74,14 +75,16 @@ class MigratingRun(Run):
     def _migrate(self, target: str, strategy: str, budget: int | str | None) -> None:
         events: list[Migration] = []
         record = self.engine.migrate(target, strategy, budget=budget, on_event=events.append)
-        self._tally.made[strategy] += 1
-        if strategy in REPLACING:
+        self._tally.made[record.strategy] += 1
+        if record.strategy in REPLACING:
             self._check_ended()
         self._follower = Follower(events=events)
         self._followers.append(self._follower)
         self._follower.begun(record)
         assert record == self.engine.migration
-        assert (record.strategy, record.to_plan) == (strategy, target)
+        assert record.to_plan == target
+        assert record.strategy == ("jisc" if record.note else strategy)
+        assert sum(not one.events[-1].has_ended for one in self._followers) <= MOST_PLANS
 
     def _restore(self, plan: str | None) -> None:
         super()._restore(plan)
