@@ -6,8 +6,7 @@ the counters and the rows that were refused.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -30,8 +29,6 @@ from midstream.query.durations import Duration
 from midstream.query.model import Query, WindowKind
 from midstream.query.parse import query as parse_query
 from midstream.tables import TableLike
-
-_logger = logging.getLogger("midstream")
 
 _FINISHED = "finished: this engine takes no more rows; make a new one, or go on with Engine.restore from a snapshot"
 _LEFT = "closed, because its with block has ended; make a new one, or go on with Engine.restore from a snapshot"
@@ -157,15 +154,13 @@ class Engine:
         if self._ended == _UNDER_WAY:  # and not closed meanwhile
             self._ended = None
         begin.give_way(self._recorders[:-1], self._pipeline.course)
-        self._deliver()
+        self._deliver(self._recorders)
 
-    def _deliver(self) -> None:
-        """Tell listeners how migrations go on; an error of theirs must not take the results of a push with it."""
-        for recorder in self._recorders:
-            try:
-                recorder.deliver()
-            except Exception:
-                _logger.exception("midstream: a listener of a migration failed")
+    @staticmethod
+    def _deliver(recorders: Iterable[Recorder]) -> None:
+        """Tell listeners how migrations go on, the older ones first."""
+        for recorder in recorders:
+            recorder.deliver()
 
     def _count(self, intake: Intake) -> None:
         for stream, rows in intake.accepted.items():
@@ -205,7 +200,7 @@ class Engine:
             self._ended = _FINISHED
             for recorder in self._recorders:
                 recorder.end()
-            self._deliver()
+            self._deliver(self._recorders)
             return released
         return self._pipeline.results.empty()
 
@@ -257,7 +252,10 @@ class Engine:
         each push: a number of holes, or a time such as "5 milliseconds"; 0 fills only what is probed. `hold`, for
         parallel-track, holds the new plan's results back until the old plan is dropped. `on_event` is called with the
         migration's record when it has begun, when the first push has passed, and when it has ended: when it is done, or
-        a later migration has replaced it.
+        a later migration has replaced it. Its errors are logged and go no further.
+
+        Where four plans run at once already, a strategy that would add another gives way to jisc; `note` of the record
+        says so.
         """
         self._check_open()
         if plan is None:
@@ -274,9 +272,9 @@ class Engine:
             lambda situation: begin.begun(chosen, Transition(situation, target, options, recorder), STRATEGIES)
         )
         begin.give_way(self._recorders, self._pipeline.course)
-        self._deliver()
+        followed = [*self._recorders, recorder]
         self._recorders = [one for one in self._recorders if not one.current.has_ended] + [recorder]
-        recorder.deliver()
+        self._deliver(followed)
         return recorder.current
 
     def stats(self) -> EngineStats:

@@ -109,8 +109,16 @@ class Recorder:
         self._untold.append(self.current)
 
     def deliver(self) -> None:
-        """Tell the listener of each phase since the last call, now that whatever runs has been put in place."""
+        """Tell the listener of each phase since the last call, now that whatever runs has been put in place.
+
+        Nothing can be undone any more, so an error of the listener is logged: a migration that was made must not look
+        as if it had failed, and the results of a push must not be lost.
+        """
         told, self._untold = self._untold, []
-        if self._listener is not None:
-            for record in told:
+        if self._listener is None:
+            return
+        for record in told:
+            try:
                 self._listener(record)
+            except Exception:
+                _logger.exception("midstream: a listener of the migration to %s failed", record.to_plan)

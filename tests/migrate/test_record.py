@@ -200,20 +200,22 @@ def test_entries_are_counted() -> None:
 
 @pytest.mark.parametrize("failing", ["begun", "running", "done"])
 @pytest.mark.parametrize("strategy", [name for name in NAMES if name != "pause-drain-resume"])
-def test_a_listener_that_fails_does_no_harm(strategy: str, failing: str) -> None:
-    """Its error reaches the caller, and whatever plan runs then still gives all results."""
+def test_a_listener_that_fails_does_no_harm(strategy: str, failing: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The migration is made and returned, the error is logged, later phases are told, and all results come."""
+    told: list[str] = []
 
     def listener(one: Migration) -> None:
+        told.append(one.phase)
         if one.phase == failing:
-            raise RuntimeError(failing)
+            raise RuntimeError(f"failed when it was {failing}")
 
-    engine = stories.make_engine("((R U) (S T))")
+    engine = stories.make_engine("((R U) (S T))", dict.fromkeys("RSTU", 100))
     stories.run(engine, "s1:a s2:b s3:c s4:d r1:d -> ((R S) (T U)) -> ")
-    try:
-        engine.migrate("((S R) (T U))", strategy, budget=0, on_event=listener)
-    except RuntimeError as problem:
-        assert str(problem) == failing
-        assert stories.run(engine, "t1:d@20 u1:d@21") == [[], ["r1 s4 t1 u1"]]
+    record = engine.migrate("((S R) (T U))", strategy, budget=0, on_event=listener)
+    assert record == engine.migration and str(engine.plan) == "((S R) (T U))"
+    assert stories.run(engine, "t1:d@20 u1:d@21 r2:e@500") == [[], ["r1 s4 t1 u1"], []]
+    assert told[0] == "begun" and told[-1] == "done"
+    assert ("failed when it was " + failing in caplog.text) == (failing in told)
 
 
 # How a budget decides when jisc ends ----------------------------------------------------------------------------------
