@@ -11,16 +11,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from midstream.engine.checkpoint import check_windows, described, windows_as_json
+from midstream.engine.checkpoint import check_query, query_as_json
 from midstream.engine.event_time import LATE
 from midstream.engine.intake import Intake, Receiver, WatermarkLike, microseconds, named_tables
 from midstream.engine.pipeline import Pipeline
 from midstream.engine.run import Batches, Run
-from midstream.engine.snapshot import BytesLike, Snapshot, same_or_reason
+from midstream.engine.snapshot import BytesLike, Snapshot
 from midstream.engine.stats import EngineStats
 from midstream.engine.warmup import warm_up
 from midstream.engine.watermark import NONE_YET, Watermark
-from midstream.errors import EngineError, PlanError, SnapshotError, shown
+from midstream.errors import EngineError, PlanError, shown
 from midstream.migrate import STRATEGIES, Migration, Transition, begin
 from midstream.migrate.record import Recorder
 from midstream.options import DEFAULT_LATE_LIMIT, EngineOptions, checked_query, chosen_plan
@@ -302,8 +302,7 @@ class Engine:
         """What has to survive for an engine to go on: the base windows, numbers, watermarks, counters and the plan."""
         self._check_open()
         meta: dict[str, Any] = {
-            "query": described(self.query),
-            "windows": windows_as_json(self.query),
+            **query_as_json(self.query),
             "plan": str(self.plan),
             "watermark": self._watermark.to_json(),
             "rows_in": self._rows_in,
@@ -336,10 +335,7 @@ class Engine:
         checked_query(query, "restore")
         taken = snapshot if isinstance(snapshot, Snapshot) else Snapshot.from_bytes(snapshot)
         meta = taken.meta
-        difference = same_or_reason(meta["query"], described(query))
-        if difference is not None:
-            raise SnapshotError(f"restore: the snapshot is of another query; {difference}")
-        check_windows(query, meta["windows"])
+        check_query(query, taken)
         engine = cls.__new__(cls)
         engine._set_up(query, chosen_plan(query, meta["plan"] if plan is None else plan), options)
         engine._watermark.from_json(meta["watermark"])

@@ -1,7 +1,7 @@
 """Base windows -> the tables of a snapshot, and back.
 
 A snapshot fits a query that reads the same rows by the same predicates. Its windows may be smaller than they were, its
-outputs may be others as long as the columns were kept, and its plan is free.
+outputs may be others as long as the columns were kept (`stored_types` compares their types), and its plan is free.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from midstream.engine.arrivals import InputReader
 from midstream.engine.event_time import ends_of
+from midstream.engine.snapshot import Snapshot, same_or_reason
+from midstream.engine.stored_types import check_types, in_type, types_as_json
 from midstream.errors import SnapshotError
 from midstream.kernels import rings as kernels
 from midstream.kernels.types import LARGEST
@@ -40,6 +42,33 @@ def described(query: Query) -> dict[str, Any]:
         "thetas": [expression_text(theta.expr, aliases) for theta in query.thetas],
         "time": str(query.time_type),
     }
+
+
+def query_as_json(query: Query) -> dict[str, Any]:
+    """What a snapshot tells of its query, for `check_query`."""
+    return {
+        "query": described(query),
+        "types": types_as_json(query),
+        "windows": windows_as_json(query),
+        "outputs": [[one.name, expression_text(one.expr, query.aliases)] for one in query.outputs],
+    }
+
+
+def check_query(query: Query, snapshot: Snapshot) -> None:
+    """Refuse a snapshot that a query cannot go on with."""
+    stored = snapshot.meta
+    check_types(query, stored["types"])
+    difference = same_or_reason(stored["query"], described(query))
+    if difference is not None:
+        raise SnapshotError(f"restore: the snapshot is of another query; {difference}")
+    check_windows(query, stored["windows"])
+    same_outputs = stored["outputs"] == query_as_json(query)["outputs"]
+    if snapshot.held.num_rows and not (same_outputs and snapshot.held.schema.equals(query.output_schema)):
+        columns = ", ".join(f"{text} AS {name}" for name, text in stored["outputs"])
+        raise SnapshotError(
+            f"restore: the snapshot holds {snapshot.held.num_rows:,} results back, and they have other columns than "
+            f"the query; go on with SELECT {columns} until they are out, then change it"
+        )
 
 
 def window_table(window: BaseWindow, watermark: int) -> pa.Table:
@@ -103,7 +132,10 @@ def stored_rows(reader: InputReader, alias: str, table: pa.Table, watermark: int
         ends,
         {number: _integers(table, f"code {number}") for number in layout.classes},
         {number: _integers(table, f"band {number}") for number in layout.bands},
-        {name: single(table.column(_stored_name(name))) for name, _ in layout.payload},
+        {
+            name: in_type(single(table.column(_stored_name(name))), type, alias, str(name))
+            for name, type in layout.payload
+        },
     )
     if layout.tracks_arrivals:
         rows.arrivals, rows.ordinals = _integers(table, "arrival"), _integers(table, "ordinal")
