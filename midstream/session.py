@@ -90,6 +90,7 @@ class Engine:
         self._refused: dict[str, dict[str, int]] = {stream: {} for stream in query.streams}
         self._late_rows: dict[str, list[pa.Table]] = {}
         self._ended: str | None = None
+        self._moves = 0
 
     # Rows in, results out --------------------------------------------------------------------------------------------
 
@@ -130,13 +131,25 @@ class Engine:
         data: Mapping[str, TableLike],
         watermark: WatermarkLike | Mapping[str, WatermarkLike] | None = None,
     ) -> Iterator[pa.Table]:
-        """As `push`, with the results in pieces; they have to be taken to the end."""
+        """As `push`, with the results in pieces.
+
+        The push is checked now, and begins when the first piece is asked for: pieces that nobody takes change nothing.
+        If another push, `migrate` or `finish` has come in between, asking is an `EngineError`. Once begun, they have to
+        be taken to the end; an iterator that is dropped half-way closes the engine.
+        """
         self._check_open()
         intake = self._receiver.receive(data, watermark, self._watermark)
-        self._ended = _UNDER_WAY
-        return self._run(intake)
+        return self._run(intake, self._moves)
 
-    def _run(self, intake: Intake) -> Iterator[pa.Table]:
+    def _run(self, intake: Intake, moves: int) -> Iterator[pa.Table]:
+        if self._moves != moves:
+            raise EngineError(
+                "push_batches: the engine has moved on since this push was checked; call push_batches again, "
+                "and take its pieces before the next call"
+            )
+        self._check_open()
+        self._ended = _UNDER_WAY
+        self._moves += 1
         try:
             to_come = self._watermark.after(intake.maxima, intake.watermark)
             for table in self._pipeline.take(intake.accepted, to_come):
@@ -198,6 +211,7 @@ class Engine:
             self._rows_out += released.num_rows
             self._pipeline = Pipeline(self.query, self.plan)
             self._ended = _FINISHED
+            self._moves += 1
             for recorder in self._recorders:
                 recorder.end()
             self._deliver(self._recorders)
@@ -271,6 +285,7 @@ class Engine:
         self._pipeline.begin(
             lambda situation: begin.begun(chosen, Transition(situation, target, options, recorder), STRATEGIES)
         )
+        self._moves += 1
         begin.give_way(self._recorders, self._pipeline.course)
         followed = [*self._recorders, recorder]
         self._recorders = [one for one in self._recorders if not one.current.has_ended] + [recorder]

@@ -66,6 +66,51 @@ def test_pieces_left_behind_close_the_engine() -> None:
         engine.push({})
 
 
+def test_pieces_that_nobody_takes_change_nothing() -> None:
+    engine = pair()
+    for _ in range(3):
+        engine.push_batches({"a": rows([1], [5])})
+    waiting = engine.push_batches({"a": rows([1], [5])})
+    assert engine.stats().rows_in == {"a": 0, "b": 0}
+    assert sum(one.num_rows for one in engine.push_batches({"a": rows([1], [5]), "b": rows([1], [6])})) == 1
+    assert engine.snapshot().windows["a"].num_rows == 1
+    del waiting
+
+
+def test_a_push_is_checked_when_it_is_made_and_not_when_its_pieces_are_taken() -> None:
+    engine = pair()
+    with pytest.raises(ms.InputError, match="nobody"):
+        engine.push_batches({"nobody": rows([1], [5])})
+
+
+@pytest.mark.parametrize("call", ["push", "push_batches", "migrate", "finish"])
+def test_pieces_of_an_engine_that_has_moved_on(call: str) -> None:
+    """What was checked is not true of the engine any more."""
+    engine = pair()
+    pieces = engine.push_batches({"a": rows([1], [5])})
+    calls: dict[str, Callable[[], object]] = {
+        "push": lambda: engine.push({"b": rows([1], [6])}),
+        "push_batches": lambda: list(engine.push_batches({})),
+        "migrate": lambda: engine.migrate("(b a)"),
+        "finish": lambda: engine.finish(),
+    }
+    calls[call]()
+    before = engine.stats()
+    with pytest.raises(ms.EngineError, match="push_batches: the engine has moved on since"):
+        next(pieces)
+    assert list(pieces) == [] and engine.stats() == before
+    if call != "finish":
+        assert engine.push({"b": rows([1], [7])}).num_rows == 0
+
+
+def test_looking_at_an_engine_does_not_move_it() -> None:
+    engine = pair()
+    engine.push({"a": rows([1], [5])})
+    pieces = engine.push_batches({"b": rows([1], [6])})
+    engine.stats(), engine.snapshot(), engine.take_late()
+    assert sum(one.num_rows for one in pieces) == 1
+
+
 def test_pieces_are_together_what_a_push_returns() -> None:
     many = rows([1] * 600, [5] * 600)
     pieces = list(pair().push_batches({"a": many, "b": many}))
