@@ -18,6 +18,8 @@ from midstream.session import Engine, get_ready
 if TYPE_CHECKING:
     from midstream import spark
 
+__version__ = "0.1.0.dev0"
+
 __all__ = [
     "Engine",
     "EngineError",
@@ -43,3 +45,8 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     return importlib.import_module("midstream.spark")
+
+
+def __dir__() -> list[str]:
+    """The public names, for `dir` and completion; modules can be imported all the same."""
+    return sorted([*__all__, "__version__"])

@@ -23,6 +23,7 @@ from midstream.engine.watermark import NONE_YET, Watermark
 from midstream.errors import EngineError, PlanError, shown
 from midstream.migrate import STRATEGIES, Migration, Transition, begin
 from midstream.migrate.record import Recorder
+from midstream.notebook import engine_html, engine_line
 from midstream.options import DEFAULT_LATE_LIMIT, EngineOptions, checked_query, chosen_plan
 from midstream.plan import Plan
 from midstream.query.durations import Duration
@@ -101,8 +102,16 @@ class Engine:
     ) -> pa.Table:
         """Take rows in and return the results that they complete.
 
-        `data` maps stream names to tables. `watermark` takes effect after the rows: a moment for the whole query, or
-        one for each of some streams. A refused push raises `InputError` and changes nothing.
+        `data` maps stream names to rows: pyarrow tables, pandas or polars frames, anything else that exports Arrow
+        data, dicts of columns, or lists of dicts. `watermark` takes effect after the rows: a moment for the whole
+        query, or one for each of some streams. A refused push raises `InputError` and changes nothing.
+
+        >>> import midstream as ms
+        >>> row = {"id": int, "ts": int}
+        >>> text = "SELECT a.id FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.id = b.id"
+        >>> engine = ms.Engine(ms.query(text, schemas={"a": row, "b": row}, event_time="ts"))
+        >>> engine.push({"a": [{"id": 7, "ts": 0}], "b": {"id": [7, 8], "ts": [5, 6]}}, watermark=6).to_pylist()
+        [{'id': 7, 'valid_from': 5, 'valid_to': 3600000000}]
         """
         pieces = list(self.push_batches(data, watermark))
         if len(pieces) == 1:
@@ -136,6 +145,14 @@ class Engine:
         The push is checked now, and begins when the first piece is asked for: pieces that nobody takes change nothing.
         If another push, `migrate` or `finish` has come in between, asking is an `EngineError`. Once begun, they have to
         be taken to the end; an iterator that is dropped half-way closes the engine.
+
+        >>> import midstream as ms
+        >>> row = {"id": int, "ts": int}
+        >>> text = "SELECT a.id FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.id = b.id"
+        >>> engine = ms.Engine(ms.query(text, schemas={"a": row, "b": row}, event_time="ts"))
+        >>> for table in engine.push_batches({"a": [{"id": 7, "ts": 0}], "b": [{"id": 7, "ts": 5}]}):
+        ...     print(table.num_rows)
+        1
         """
         self._check_open()
         intake = self._receiver.receive(data, watermark, self._watermark)
@@ -193,6 +210,16 @@ class Engine:
 
         Beside a column `reason` of the stream's own, ours is called `_reason`, or `__reason`, and so on.
         They are kept only with ``late="keep"``, at most `late_limit` a stream; they are counted always.
+
+        >>> import midstream as ms
+        >>> row = {"id": int, "ts": int}
+        >>> text = "SELECT a.id FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.id = b.id"
+        >>> engine = ms.Engine(ms.query(text, schemas={"a": row, "b": row}, event_time="ts"), late="keep")
+        >>> batch = {"a": [{"id": 7, "ts": 50}], "b": [{"id": 7, "ts": 50}]}
+        >>> engine.push(batch, watermark=60).num_rows, engine.push(batch).num_rows
+        (1, 0)
+        >>> engine.take_late()["a"].to_pylist()
+        [{'id': 7, 'ts': 50, 'reason': 'late'}]
         """
         if self._ended not in (_FINISHED, _LEFT):
             self._check_open()
@@ -204,6 +231,16 @@ class Engine:
         """End of input: release what is held back, end a migration and free all state.
 
         A second call gives an empty table.
+
+        >>> import midstream as ms
+        >>> row = {"id": int, "ts": int}
+        >>> text = "SELECT a.id FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.id = b.id"
+        >>> engine = ms.Engine(ms.query(text, schemas={"a": row, "b": row}, event_time="ts"))
+        >>> engine.push({"a": [{"id": 7, "ts": 0}]}).num_rows, engine.finish().num_rows
+        (0, 0)
+        >>> engine.push({"b": [{"id": 7, "ts": 5}]})
+        Traceback (most recent call last):
+        midstream.errors.EngineError: engine: finished: this engine takes no more rows; ...
         """
         if self._ended != _FINISHED:
             self._check_open()
@@ -242,7 +279,7 @@ class Engine:
 
     @property
     def plan(self) -> Plan:
-        """The plan that runs."""
+        """The plan that runs, or that a migration leads to: ``print(engine.plan)``."""
         return self._pipeline.plan
 
     @property
@@ -270,6 +307,19 @@ class Engine:
 
         Where four plans run at once already, a strategy that would add another gives way to jisc; `note` of the record
         says so.
+
+        >>> import midstream as ms
+        >>> text = '''SELECT a.id FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR], c [RANGE 1 HOUR]
+        ...           WHERE a.id = b.id AND b.id = c.id'''
+        >>> query = ms.query(text, schemas=dict.fromkeys("abc", {"id": int, "ts": int}), event_time="ts")
+        >>> engine = ms.Engine(query, plan="(a b) c")
+        >>> rows = [{"id": 7, "ts": 0}]
+        >>> engine.push({"a": rows, "b": rows, "c": rows}).num_rows
+        1
+        >>> engine.migrate("(b c) a", budget=0)
+        <midstream.Migration ((a b) c) to ((b c) a) by jisc: begun, 0% complete>
+        >>> engine.push({"a": rows}).num_rows, engine.plan
+        (1, <midstream.Plan ((b c) a)>)
         """
         self._check_open()
         if plan is None:
@@ -293,7 +343,17 @@ class Engine:
         return recorder.current
 
     def stats(self) -> EngineStats:
-        """Counters, and the size of every state."""
+        """Counters, and the size of every state.
+
+        >>> import midstream as ms
+        >>> row = {"id": int, "ts": int}
+        >>> text = "SELECT a.id FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.id = b.id"
+        >>> engine = ms.Engine(ms.query(text, schemas={"a": row, "b": row}, event_time="ts"))
+        >>> results = engine.push({"a": [{"id": 7, "ts": 3}]})
+        >>> stats = engine.stats()
+        >>> stats.rows_in, stats.held_back_by, [(state.name, state.rows) for state in stats.states]
+        ({'a': 1, 'b': 0}, 'b', [('a', 1), ('b', 0)])
+        """
         states = tuple(self._pipeline.stats())
         watermark = self._watermark.current
         return EngineStats(
@@ -311,10 +371,27 @@ class Engine:
             work=self._pipeline.work(),
         )
 
+    def __repr__(self) -> str:
+        return f"<midstream.Engine {engine_line(self.query, self.plan, self.stats(), self.migration, self._ended)}>"
+
+    def _repr_html_(self) -> str:
+        """Plan, states and holes, as a notebook shows them."""
+        return engine_html(self.query, self.plan, self.stats(), self.migration, self._ended)
+
     # Snapshots -------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """What has to survive for an engine to go on: the base windows, numbers, watermarks, counters and the plan."""
+        """What has to survive for an engine to go on: the base windows, numbers, watermarks, counters and the plan.
+
+        >>> import midstream as ms
+        >>> row = {"id": int, "ts": int}
+        >>> text = "SELECT a.id FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.id = b.id"
+        >>> engine = ms.Engine(ms.query(text, schemas={"a": row, "b": row}, event_time="ts"))
+        >>> results = engine.push({"a": [{"id": 7, "ts": 0}]})
+        >>> stored = engine.snapshot().to_bytes()
+        >>> ms.Engine.restore(engine.query, stored).push({"b": [{"id": 7, "ts": 5}]}).num_rows
+        1
+        """
         self._check_open()
         meta: dict[str, Any] = {
             **query_as_json(self.query),
@@ -345,6 +422,17 @@ class Engine:
         """An engine that goes on where the snapshot was taken, by the same plan or another.
 
         Every join state starts as a hole and fills as it is probed.
+
+        >>> import midstream as ms
+        >>> text = '''SELECT a.id FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR], c [RANGE 1 HOUR]
+        ...           WHERE a.id = b.id AND b.id = c.id'''
+        >>> query = ms.query(text, schemas=dict.fromkeys("abc", {"id": int, "ts": int}), event_time="ts")
+        >>> rows = [{"id": 7, "ts": 0}]
+        >>> engine = ms.Engine(query, plan="(a b) c")
+        >>> engine.push({"a": rows, "b": rows}).num_rows
+        0
+        >>> ms.Engine.restore(query, engine.snapshot(), plan="(b c) a").push({"c": rows}).num_rows
+        1
         """
         options = EngineOptions(strategy, executor, demand, memory_limit, adaptive, late, late_limit, max_jump)
         checked_query(query, "restore")
@@ -375,6 +463,14 @@ class Engine:
         `rows` are those that are still in their stream's window at the watermark, which is explicit from now on. Every
         join state starts as a hole, and `migration` tells how they fill. A query with ROWS windows needs a snapshot
         instead: rows alone do not tell the order in which they came.
+
+        >>> import midstream as ms
+        >>> row = {"id": int, "ts": int}
+        >>> text = "SELECT a.id FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.id = b.id"
+        >>> query = ms.query(text, schemas={"a": row, "b": row}, event_time="ts")
+        >>> engine = ms.Engine.resume(query, {"a": [{"id": 7, "ts": 20}]}, watermark=30)
+        >>> engine.push({"b": [{"id": 7, "ts": 40}]}).num_rows
+        1
         """
         if any(one.window.kind is WindowKind.ROWS for one in checked_query(query, "resume").inputs):
             raise EngineError("resume: the query has ROWS windows; go on with Engine.restore from a snapshot")
@@ -390,7 +486,11 @@ _is_ready = False
 
 
 def get_ready() -> None:
-    """Compile the kernels or load them from the cache, once per process. The first engine does it by itself."""
+    """Compile the kernels or load them from the cache, once per process. The first engine does it by itself.
+
+    >>> import midstream as ms
+    >>> ms.get_ready()
+    """
     global _is_ready
     if not _is_ready:
         _is_ready = True

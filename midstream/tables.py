@@ -41,7 +41,7 @@ FORMS = (
     "give a pyarrow Table, a pandas or polars frame, a dict of columns, a list of dicts, "
     "or anything else that exports Arrow data (__arrow_c_stream__)"
 )
-_FIRST_STEPS = {"toArrow": "call its toArrow() first", "collect": "call its collect() first"}
+_FIRST_STEPS = ("toArrow", "to_table", "collect")
 _REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
@@ -108,7 +108,7 @@ def first_line(problem: Exception) -> str:
 
 
 def _hint(given: object) -> str:
-    return next((step for method, step in _FIRST_STEPS.items() if hasattr(given, method)), FORMS)
+    return next((f"call its {method}() first" for method in _FIRST_STEPS if hasattr(given, method)), FORMS)
 
 
 def is_pandas(given: object, *kinds: str) -> bool:

@@ -34,9 +34,9 @@ errors = Console(stderr=True)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from midstream.app.doctor import version
+        import midstream
 
-        console.print(f"midstream {version()}", highlight=False)
+        console.print(f"midstream {midstream.__version__}", highlight=False)
         raise typer.Exit
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
+import midstream
+
 REQUIRED = ("numba", "numpy", "pyarrow", "rich", "sqlglot", "typer")
 OPTIONAL = {"duckdb": "demo", "matplotlib": "plots"}
 #: What joins on Spark need: the first version that will do, and the first that will not.
@@ -79,21 +81,13 @@ def missing_for_spark() -> list[str]:
     return [package for package in SPARK if _version(package) is None]
 
 
-def version() -> str:
-    """The version of Midstream, or `unknown` where it runs from a source tree that was not installed."""
-    try:
-        return metadata.version("midstream")
-    except metadata.PackageNotFoundError:
-        return "unknown (not installed)"
-
-
 def examine() -> Iterator[Finding]:
     """Everything worth knowing when something does not work.
 
     >>> [finding.what for finding in examine()][:2]
     ['midstream', 'python']
     """
-    yield Finding("midstream", version())
+    yield Finding("midstream", midstream.__version__)
     yield Finding("python", f"{platform.python_version()} at {sys.executable}", sys.version_info >= (3, 10))
     yield Finding("machine", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores")
     for package in REQUIRED:

@@ -31,13 +31,22 @@ class Snapshot:
     windows: dict[str, pa.Table]
     held: pa.Table
 
+    def __repr__(self) -> str:
+        rows = sum(table.num_rows for table in self.windows.values())
+        return f"<midstream.Snapshot of {self.meta.get('plan')}: {rows} rows>"
+
     @classmethod
     def of(cls, meta: dict[str, Any], windows: dict[str, pa.Table], held: pa.Table) -> Snapshot:
         """A snapshot that shares nothing with what it was taken of."""
         return cls(json.loads(json.dumps(meta)), windows, held)
 
     def to_bytes(self) -> bytes:
-        """One string of bytes that `from_bytes` takes back."""
+        """One string of bytes that `from_bytes` takes back.
+
+        >>> snapshot = Snapshot({"plan": "(a b)"}, {"a": pa.table({"id": [1, 2]})}, held=pa.table({"id": [3]}))
+        >>> Snapshot.from_bytes(snapshot.to_bytes())
+        <midstream.Snapshot of (a b): 2 rows>
+        """
         blobs = {alias: _to_ipc(table) for alias, table in self.windows.items()}
         held = _to_ipc(self.held)
         lengths = {alias: len(blob) for alias, blob in blobs.items()}
@@ -51,6 +60,10 @@ class Snapshot:
         """The snapshot that `to_bytes` wrote, from anything that holds bytes.
 
         A `SnapshotError` if it is damaged or of another version.
+
+        >>> Snapshot.from_bytes(b"something else")
+        Traceback (most recent call last):
+        midstream.errors.SnapshotError: snapshot: these bytes are not a Midstream snapshot
         """
         data = _bytes(given)
         begin = len(_MAGIC) + 6

@@ -41,3 +41,10 @@ class EngineStats:
     state_bytes: int
     states: tuple[StateStats, ...]
     work: Work
+
+    def __repr__(self) -> str:
+        rejected = sum(sum(reasons.values()) for reasons in self.rejected.values())
+        rows = f"rows_in={sum(self.rows_in.values())} rows_out={self.rows_out}"
+        refused = f"late={sum(self.late.values())} rejected={rejected}"
+        watermark = f"watermark={self.watermark} held_back_by={self.held_back_by!r}"
+        return f"<midstream.EngineStats {rows} {refused} {watermark} state_bytes={self.state_bytes}>"

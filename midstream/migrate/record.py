@@ -37,6 +37,11 @@ class Migration:
     batches: int
     note: str = ""
 
+    def __repr__(self) -> str:
+        plans = f"{self.from_plan} to {self.to_plan} by {self.strategy}"
+        left = "" if self.has_ended else f", {self.percent:.0f}% complete"
+        return f"<midstream.Migration {plans}: {self.phase}{left}>"
+
     @property
     def is_done(self) -> bool:
         return self.phase == "done"
@@ -47,7 +52,7 @@ class Migration:
 
     @property
     def percent(self) -> float:
-        """How much of what has to go away is gone."""
+        """How complete it is, in percent."""
         if self.is_done or self.holes_at_start == 0:
             return 100.0 if self.is_done else 0.0
         return 100.0 * (1 - min(self.holes_left, self.holes_at_start) / self.holes_at_start)

@@ -116,6 +116,15 @@ class Plan:
     def __str__(self) -> str:
         return self.text(self.root)
 
+    def __repr__(self) -> str:
+        return f"<midstream.Plan {self}>"
+
+    def _repr_html_(self) -> str:
+        """The tree as a notebook shows it."""
+        from midstream.plan.picture import picture  # which draws these trees
+
+        return picture(self)
+
     @cached_property
     def _post_order(self) -> tuple[Node, ...]:
         found: list[Node] = []

@@ -94,11 +94,16 @@ def _input_line(one: Input, delay: int) -> str:
         return f"input {one.alias}: {one.source}, a static table, keeps {kept}"
     late = f", delay {duration_text(delay)}" if delay else ""
     return (
-        f"input {one.alias}: {one.source} [{_window_text(one.window)}], event time {one.event_time}{late}, keeps {kept}"
+        f"input {one.alias}: {one.source} [{window_text(one.window)}], event time {one.event_time}{late}, keeps {kept}"
     )
 
 
-def _window_text(window: Window) -> str:
+def window_text(window: Window) -> str:
+    """A window as it stands between brackets.
+
+    >>> window_text(Window(WindowKind.RANGE, 600_000_000))
+    'RANGE 10 MINUTES'
+    """
     if window.kind is WindowKind.RANGE:
         return f"RANGE {duration_text(window.size).upper()}"
     return f"ROWS {window.size}" if window.kind is WindowKind.ROWS else window.kind.name

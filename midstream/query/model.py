@@ -17,6 +17,8 @@ from functools import cached_property
 
 import pyarrow as pa
 
+_LONGEST_TEXT = 120
+
 
 class WindowKind(enum.Enum):
     RANGE = "range"
@@ -179,6 +181,11 @@ class Output:
 class Query:
     """A query, understood and checked. Made by `midstream.query`.
 
+    >>> import midstream as ms
+    >>> row = {"id": int, "ts": int}
+    >>> ms.query("SELECT a.id FROM a [RANGE 1 HOUR], b [ROWS 9] WHERE a.id = b.id", {"a": row, "b": row}, "ts").streams
+    ('a', 'b')
+
     `time_type` is the type of event time in results: int64, or timestamp[us] in the first stream's zone.
     `delays` gives each stream's (source's) allowed delay in microseconds. `schemas` has every source in FROM.
     """
@@ -192,6 +199,10 @@ class Query:
     time_type: pa.DataType
     schemas: dict[str, pa.Schema]
     delays: dict[str, int]
+
+    def __repr__(self) -> str:
+        text = " ".join(self.text.split())
+        return f"<midstream.Query {text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + '...'}>"
 
     @cached_property
     def aliases(self) -> tuple[str, ...]:

@@ -1,9 +1,11 @@
-"""Dates with times in text -> moments in UTC, alike on every version of Python."""
+"""Dates with times in text -> moments in UTC, alike on every version of Python, and back."""
 
 from __future__ import annotations
 
 import datetime
 import re
+
+import pyarrow as pa
 
 _FRACTION = re.compile(r"\.(\d{1,6})(?!\d)")
 
@@ -19,3 +21,17 @@ def moment(text: str) -> datetime.datetime:
     clean = _FRACTION.sub(lambda digits: "." + digits.group(1).ljust(6, "0"), clean)
     found = datetime.datetime.fromisoformat(clean)
     return found if found.tzinfo is None else found.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+
+
+def moment_text(microseconds: int, type: pa.DataType) -> str:
+    """An event time as the query's streams tell it: a date with time, in their zone, or a plain number.
+
+    >>> moment_text(1_772_355_600_000_000, pa.timestamp("us")), moment_text(25, pa.int64())
+    ('2026-03-01 09:00:00', '25')
+    """
+    if not pa.types.is_timestamp(type):
+        return str(microseconds)
+    try:
+        return str(pa.scalar(microseconds, type).as_py())
+    except (ValueError, OverflowError):  # years that Python does not know
+        return f"{microseconds} microseconds"

@@ -55,3 +55,8 @@ def __getattr__(name: str) -> Any:
         raise ModuleNotFoundError(
             "midstream.spark needs PySpark 4.1 or newer: pip install 'midstream[spark]'", name="pyspark"
         ) from None
+
+
+def __dir__() -> list[str]:
+    """The public names, for `dir` and completion; modules can be imported all the same."""
+    return sorted(__all__)

@@ -76,6 +76,20 @@ def sql(
     twice, such as Kafka's, can drop what they have already.
 
     If all DataFrames are batch DataFrames, the result is one too, with the results of all their rows.
+
+    With streaming DataFrames `orders`, `payments` and `shipments`, each with a column `ts`::
+
+        joined = ms.spark.sql(
+            '''SELECT o.customer, p.amount, s.carrier
+               FROM orders [RANGE 10 MINUTES] o, payments [RANGE 10 MINUTES] p, shipments [RANGE 1 HOUR] s
+               WHERE o.id = p.id AND o.id = s.id''',
+            streams={"orders": orders, "payments": payments, "shipments": shipments},
+            event_time="ts",
+            delay="30 seconds",
+            control=f"{folder}/control",
+        )
+        writer = joined.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
+        query = writer.start(f"{folder}/results")
     """
     frames = dict(streams)
     session = _session(frames)
@@ -124,6 +138,17 @@ def join(
     `on` is a column that all have and that must be equal, or conditions such as ``["o.id = p.order_id", "p.amount >
     10"]``, all of which must hold. `within` is the window of all or of each stream: ``"10 minutes"``. `select` are the
     columns of the result, `*` for all, named `stream_column`. Other options are those of `sql`.
+
+    ::
+
+        joined = ms.spark.join(
+            {"orders": orders, "payments": payments},
+            on="id",
+            within={"orders": "10 minutes", "payments": "1 hour"},
+            event_time="ts",
+            delay="30 seconds",
+            select=["orders.customer", "payments.amount"],
+        )
     """
     return sql(join_text(streams, on, within, select), streams, event_time, delay, **options)
 
@@ -164,7 +189,13 @@ def explain(
     rates: Mapping[str, float] | None = None,
     hot_keys: Mapping[str, Sequence[Any]] | None = None,
 ) -> str:
-    """Where rows would go: the dimensions with their shares, and the copies that each stream pays."""
+    """Where rows would go: the dimensions with their shares, and the copies that each stream pays.
+
+    ::
+
+        text = "SELECT o.id FROM orders [RANGE 1 HOUR] o, payments [RANGE 1 HOUR] p WHERE o.id = p.id"
+        print(ms.spark.explain(text, {"orders": orders, "payments": payments}, "ts", partitions=4))
+    """
     schemas = {name: schema_of(name, frame) for name, frame in streams.items()}
     keys = {name: list(values) for name, values in (hot_keys or {}).items()}
     spec = JoinSpec(text, schemas, event_time, partitions, rates=dict(rates or {}), hot_keys=keys)

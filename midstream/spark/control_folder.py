@@ -95,10 +95,13 @@ class CellStatus:
 
 
 class Control:
-    """Talks to a running join through its control folder, from any thread or process."""
+    """Talks to a running join through its control folder, from any thread or process. `control` makes it."""
 
     def __init__(self, folder: ControlFolder):
         self._folder = folder
+
+    def __repr__(self) -> str:
+        return f"<midstream.spark.Control of {self._folder.path!r}>"
 
     def migrate(
         self,
@@ -114,6 +117,10 @@ class Control:
 
         With `wait` it returns when these cells run the plan and miss nothing; `on_progress` is called with their status
         meanwhile. A command that the query refuses raises an error with the reason.
+
+        ::
+
+            command = control.migrate("((p s) o)")
         """
         known = self._folder.read("status/query.json")
         if known is not None:
@@ -143,7 +150,12 @@ class Control:
         )
 
     def answer(self, command: Command) -> dict[int, str]:
-        """Which cells have taken a command; an error with the reason if it was refused."""
+        """Which cells have taken a command; an error with the reason if it was refused.
+
+        ::
+
+            print(f"{len(control.answer(command))} cells have taken it")
+        """
         found = self._folder.read(f"status/answers/{command.identity}.json") or {}
         for cell, reason in found.items():
             if reason:
@@ -151,7 +163,13 @@ class Control:
         return {int(cell): reason for cell, reason in found.items()}
 
     def status(self) -> dict[int, CellStatus]:
-        """Plan and completeness of each cell, as of its last report."""
+        """Plan and completeness of each cell, as of its last report.
+
+        ::
+
+            for cell, status in control.status().items():
+                print(cell, status.plan, status.percent)
+        """
         told = self._folder.read("status/cells.json") or {"cells": {}}
         status = {}
         for cell, report in sorted(told["cells"].items(), key=lambda one: int(one[0])):
@@ -160,7 +178,12 @@ class Control:
         return status
 
     def progress(self) -> Progress:
-        """Totals of the cells' last reports."""
+        """Totals of the cells' last reports.
+
+        ::
+
+            print(control.progress().plans)
+        """
         told = self._folder.read("status/cells.json") or {"cells": {}}
         return Progress.of({int(cell): report for cell, report in told["cells"].items()})
 
@@ -187,7 +210,12 @@ def folder_in(progress: Any) -> str | None:
 
 
 def control(target: Any) -> Control:
-    """Control of a running join: by the path of its control folder, or by its `StreamingQuery`."""
+    """Control of a running join: by the path of its control folder, or by its `StreamingQuery`.
+
+    ::
+
+        control = ms.spark.control(f"{folder}/control")
+    """
     if isinstance(target, str) or hasattr(target, "__fspath__"):
         folder = ControlFolder(str(target))
         if not folder.exists():

@@ -14,6 +14,10 @@ def hot_keys(frame: Any, column: str, *, share: float = 0.05, fraction: float = 
 
     `frame` is a batch DataFrame with rows like those to come. Give what comes back as ``sql(..., hot_keys={column:
     values})``; it has to stay the same for the life of a checkpoint, so note it down.
+
+    ::
+
+        values = ms.spark.hot_keys(spark.read.parquet(f"{folder}/orders"), "id", share=0.2)
     """
     if frame.isStreaming:
         raise SparkError("hot_keys: give a batch DataFrame, such as spark.read over the rows of a day")

@@ -13,7 +13,9 @@ def repartition(checkpoint: str, partitions: int, session: Any | None = None) ->
 
     Whole cells move: the number of cells that the query was started with has to be a multiple of `partitions`. Restart
     the query with ``partitions=`` set to the new number and the same ``cells=``. It needs a classic session of Spark
-    4.2 or newer; without `session` it is the active one.
+    4.2 or newer; without `session` it is the active one. From two partitions to four, for a query with ``cells=4``::
+
+        ms.spark.repartition(f"{folder}/checkpoint", 4)
     """
     from pyspark.sql import SparkSession
 

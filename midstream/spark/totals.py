@@ -25,7 +25,13 @@ def column_of(cell: int) -> str:
 
 
 def cell_reports(progress: Any) -> dict[int, dict[str, Any]]:
-    """The reports in a `StreamingQueryProgress`, by cell; cells without work in the batch have none."""
+    """The reports in a `StreamingQueryProgress`, by cell; cells without work in the batch have none.
+
+    ::
+
+        for cell, report in ms.spark.cell_reports(query.lastProgress).items():
+            print(cell, report["plan"], report["out"])
+    """
     observed = progress.get("observedMetrics") if isinstance(progress, Mapping) else progress.observedMetrics
     reports: dict[int, dict[str, Any]] = {}
     for name, row in (observed or {}).items():
@@ -125,7 +131,9 @@ def _slowest(reached: Iterable[Mapping[str, int | None]]) -> str | None:
 def progress(query: Any) -> Progress:
     """How a running `StreamingQuery`, or one `StreamingQueryProgress`, is going.
 
-    Of a query each cell's latest report counts, back to the oldest progress that Spark keeps.
+    Of a query each cell's latest report counts, back to the oldest progress that Spark keeps::
+
+        print(ms.spark.progress(query).rows_out)
     """
     recent = query.recentProgress if hasattr(query, "recentProgress") else [query]
     reports: dict[int, dict[str, Any]] = {}

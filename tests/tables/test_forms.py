@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 import midstream as ms
@@ -203,6 +204,7 @@ REFUSED = {
     "array": (pa.array([1]), "push: 'orders' is pyarrow.Int64Array, which cannot be read as a table"),
     "series": (pl.Series([1]), "push: 'orders' is polars.Series, which cannot be read as a table"),
     "lazy": (pl.LazyFrame(COLUMNS), "push: 'orders' is polars.LazyFrame; call its collect() first"),
+    "dataset": (ds.dataset(pa.table(COLUMNS)), "pyarrow.InMemoryDataset; call its to_table() first"),
     "one row": ({"ts": TIMES[0], "id": 1}, "has a column 'ts' that is datetime.datetime; give a list of values"),
     "generator": ({"ts": (one for one in TIMES)}, "has a column 'ts' that is generator; give a list of values"),
     "lengths": ({"ts": TIMES, "id": [1]}, "push: 'orders' has 2 values in column 'ts' but 1 in 'id'"),

@@ -1,0 +1,127 @@
+"""A running engine as one picture for a notebook: its plan, what every state holds, and what is still missing.
+
+((o p) s)                    the plan that runs, or that a migration leads to
+[cards of the plan]          dashed and amber where a state has a hole
+6 rows in, 1 result ...      counters, the watermark, how far a migration is
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from midstream.engine.stats import EngineStats, StateStats
+from midstream.migrate.record import Migration
+from midstream.plan.draw import JOIN
+from midstream.plan.picture import AMBER, Card, picture
+from midstream.plan.tree import Leaf, Node, Plan
+from midstream.query.describe import window_text
+from midstream.query.model import Query
+from midstream.query.moments import moment_text
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "row"), counted(12_000, "row")
+    ('1 row', '12,000 rows')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def engine_html(query: Query, plan: Plan, stats: EngineStats, migration: Migration | None, ended: str | None) -> str:
+    """An engine as HTML."""
+    windows = {state.name: state for state in stats.states if state.kind == "window"}
+    joins = [state for state in stats.states if state.kind == "join"]
+    inner = list(plan.joins())[:-1]
+    # While two plans run, the states of the one that goes come first, and may be called alike.
+    leading = joins[: len(joins) - len(inner)] if ended is None else []
+    states = {state.name: state for state in joins[len(leading) :]}
+
+    def card(node: Node) -> Card:
+        if isinstance(node, Leaf):
+            return _window_card(query, node.input, windows)
+        if node is plan.root:
+            return Card(JOIN, (counted(stats.rows_out, "result"),))
+        state = states.get(" ".join(plan.aliases[number] for number in _leaves(node)))
+        return Card(JOIN) if state is None else _state_card(state)
+
+    lines = [_counters(query, stats)]
+    if leading:
+        held = sum(state.bytes for state in leading)
+        lines.append(f"The plan before it still runs: {counted(len(leading), 'state')}, {_size(held)}.")
+    parts = [f"<div><b>Engine</b> <code>{escape(str(plan))}</code></div>", picture(plan, card)]
+    parts += [f"<div>{escape(line)}</div>" for line in lines]
+    if migration is not None:
+        parts.append(_migration(migration))
+    if ended is not None:
+        parts.append(f'<div style="color:{AMBER}">{escape(ended)}</div>')
+    return f'<div style="font-family:system-ui,sans-serif;font-size:13px;line-height:1.6">{"".join(parts)}</div>'
+
+
+def engine_line(query: Query, plan: Plan, stats: EngineStats, migration: Migration | None, ended: str | None) -> str:
+    """An engine in one line."""
+    parts = [f"{plan}: {counted(sum(stats.rows_in.values()), 'row')} in", counted(stats.rows_out, "result")]
+    if stats.watermark is not None:
+        parts.append(f"watermark {moment_text(stats.watermark, query.time_type)}")
+    if migration is not None and not migration.has_ended:
+        parts.append(f"{migration.strategy} {migration.percent:.0f}% complete")
+    if ended is not None:
+        parts.append(ended.partition(":")[0].partition(",")[0])
+    return ", ".join(parts)
+
+
+def _leaves(node: Node) -> list[int]:
+    """The inputs of a node from left to right."""
+    return [node.input] if isinstance(node, Leaf) else _leaves(node.left) + _leaves(node.right)
+
+
+def _window_card(query: Query, number: int, windows: dict[str, StateStats]) -> Card:
+    one = query.inputs[number]
+    source = one.source if one.source != one.alias else ""
+    window = "static table" if one.is_static else f"[{window_text(one.window)}]"
+    held = windows.get(one.alias)
+    rows = () if held is None else (counted(held.rows, "row"),)
+    return Card(one.alias, (f"{source} {window}".strip(), *rows))
+
+
+def _state_card(state: StateStats) -> Card:
+    missing = f"{counted(state.holes, 'row')} to fill" if state.holes else None
+    return Card(JOIN, (counted(state.rows, "combination"),), missing)
+
+
+def _counters(query: Query, stats: EngineStats) -> str:
+    late = sum(stats.late.values())
+    rejected = sum(sum(reasons.values()) for reasons in stats.rejected.values())
+    told = [f"{counted(sum(stats.rows_in.values()), 'row')} in", counted(stats.rows_out, "result")]
+    told += [f"{count:,} {what}" for count, what in ((late, "late"), (rejected, "rejected")) if count]
+    told.append(f"{_size(stats.state_bytes)} of state")
+    if stats.watermark is None:
+        told.append("no watermark yet")
+    else:
+        told.append(f"watermark {moment_text(stats.watermark, query.time_type)}")
+    held = f", held back by {stats.held_back_by}" if stats.held_back_by is not None else ""
+    return ", ".join(told) + held
+
+
+def _migration(migration: Migration) -> str:
+    words = f"{migration.strategy} from {migration.from_plan} to {migration.to_plan}: {migration.phase}"
+    if migration.has_ended:
+        return f"<div>Migration by {escape(words)}</div>"
+    bar = (
+        '<span style="display:inline-block;width:120px;height:8px;border-radius:4px;vertical-align:middle;'
+        'background:rgba(128,128,128,.3)"><span style="display:block;height:8px;border-radius:4px;'
+        f'width:{migration.percent:.0f}%;background:{AMBER}"></span></span>'
+    )
+    return f"<div>Migration by {escape(words)} {bar} {migration.percent:.0f}% complete</div>"
+
+
+def _size(count: int) -> str:
+    """Bytes as people read them.
+
+    >>> _size(500), _size(2_500_000)
+    ('500 bytes', '2.5 MB')
+    """
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} bytes"
