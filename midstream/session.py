@@ -246,7 +246,7 @@ class Engine:
             self._check_open()
             released = self._pipeline.release()
             self._rows_out += released.num_rows
-            self._pipeline = Pipeline(self.query, self.plan)
+            self._pipeline.clear()
             self._ended = _FINISHED
             self._moves += 1
             for recorder in self._recorders:
@@ -266,7 +266,7 @@ class Engine:
 
     def __exit__(self, kind: type[BaseException] | None, *problem: object) -> None:
         held = self._pipeline.release().num_rows
-        self._pipeline = Pipeline(self.query, self.plan)
+        self._pipeline.clear()
         self._ended = _FINISHED if self._ended == _FINISHED else _LEFT
         if held and kind is None:
             raise EngineError(f"engine: {held} results were held back when the with block ended; call finish() in it")
@@ -364,6 +364,7 @@ class Engine:
                 stream: {reason: count for reason, count in counters.items() if reason != LATE}
                 for stream, counters in self._refused.items()
             },
+            dropped=self._pipeline.dropped(),
             watermark=None if watermark == NONE_YET else watermark,
             held_back_by=self._watermark.held_back_by(),
             state_bytes=sum(one.bytes for one in states),

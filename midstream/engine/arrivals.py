@@ -7,6 +7,7 @@ results need. A row whose key or band value is null can never join and goes no f
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,15 @@ from midstream.state.window import Arrived, PayloadName, WindowLayout
 def tracks_arrivals(query: Query) -> bool:
     """Whether the query has a ROWS window, so that rows need arrival numbers."""
     return any(one.window.kind is WindowKind.ROWS for one in query.inputs)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What an input has read: which rows passed its filters, which of them it kept (None: all), and what of these."""
+
+    rows: Arrived
+    passed: NDArray[np.bool_] | None
+    kept: NDArray[np.bool_] | None
 
 
 class InputReader:
@@ -74,18 +84,18 @@ class InputReader:
         """The payload column that holds the values behind the codes of a hashed key class."""
         return self._verified[key_class]
 
-    def read(self, columns: Mapping[str, pa.Array], times: Ints | None, numbers: Numbers | None) -> Arrived:
+    def read(self, columns: Mapping[str, pa.Array], times: Ints | None, numbers: Numbers | None) -> Reading:
         """What the input keeps of accepted rows. `times` is None for a static table.
 
         `numbers` are those of all the rows, and needed only where the layout tracks arrivals.
         """
         length = len(next(iter(columns.values()))) if times is None else len(times)
         named = {(self._number, name): columns[name] for name in self.needed}
-        kept = self._kept(named, length)
-        if kept is not None:
-            chosen = pa.array(kept)
+        passed = kept = self._passed(named, length)
+        if passed is not None:
+            chosen = pa.array(passed)
             named = {place: values.filter(chosen) for place, values in named.items()}
-            length = int(np.count_nonzero(kept))
+            length = int(np.count_nonzero(passed))
         values = {at: evaluator(named, length) for at, (_, evaluator) in self._keys.items()}
         bands = {at: evaluator(named, length) for at, evaluator in self._bands.items()}
         joinable = _all_valid([*values.values(), *bands.values()])
@@ -95,10 +105,11 @@ class InputReader:
             values = {at: array.filter(chosen) for at, array in values.items()}
             bands = {at: array.filter(chosen) for at, array in bands.items()}
             length = int(np.count_nonzero(joinable))
-            if kept is None:
+            if passed is None:
                 kept = joinable
             else:
-                kept[kept] = joinable
+                kept = passed.copy()
+                kept[passed] = joinable
         payload: dict[PayloadName, pa.Array] = {at: values[at] for at in self._computed}
         payload.update({name: named[self._number, name] for name in self._input.columns})
         starts, ends = self._intervals(times if times is None or kept is None else times[kept], length)
@@ -112,14 +123,14 @@ class InputReader:
         if self.layout.tracks_arrivals:
             assert numbers is not None
             numbers.give(arrived, kept)
-        return arrived
+        return Reading(arrived, passed, kept)
 
-    def _kept(self, named: Mapping[tuple[int, str], pa.Array], length: int) -> NDArray[np.bool_] | None:
-        kept: NDArray[np.bool_] | None = None
+    def _passed(self, named: Mapping[tuple[int, str], pa.Array], length: int) -> NDArray[np.bool_] | None:
+        passed: NDArray[np.bool_] | None = None
         for one in self._filters:
             mask = one.mask(named, length)
-            kept = mask.copy() if kept is None else kept & mask
-        return None if kept is None or bool(kept.all()) else kept
+            passed = mask.copy() if passed is None else passed & mask
+        return None if passed is None or bool(passed.all()) else passed
 
     def _intervals(self, times: Ints | None, length: int) -> tuple[Ints, Ints]:
         window = self._input.window

@@ -13,7 +13,7 @@ from typing import Protocol
 from midstream.engine.arrivals import InputReader
 from midstream.engine.combos import Delta
 from midstream.engine.held import HeldBack
-from midstream.engine.stats import StateStats, Work
+from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
 from midstream.plan.tree import Plan
 from midstream.query.model import Query
@@ -51,9 +51,6 @@ class Course(Protocol):
 
     def state_stats(self) -> list[StateStats]:
         """The size of every join state."""
-
-    def work(self) -> Work:
-        """What has been done so far."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from midstream.plan.tree import Leaf, Node
 from midstream.query.model import Query
 from midstream.state.indexes import new_cursor
 from midstream.state.join_state import Access, JoinState
+from midstream.state.meter import Meter
 from midstream.state.window import BaseWindow
 
 _SMALLEST_BLOCK = 256
@@ -47,6 +48,7 @@ class JoinNode:
     left: LiveNode
     right: LiveNode
     checks: Checks
+    meter: Meter
     path: Path | None = None
     state: JoinState | None = None
 
@@ -96,6 +98,7 @@ class JoinNode:
                 self.checks.apply(block, int(cursor[COUNT]))
                 if is_done:
                     self.slots_visited += int(cursor[VISITED])
+                    self.meter.slots_visited += int(cursor[VISITED])
                     break
                 if block.is_bounded and block.is_half_full:
                     yield
@@ -122,14 +125,15 @@ def build(query: Query, node: Node, windows: Sequence[BaseWindow], readers: Sequ
     """Live nodes for a plan's tree, every join state empty and complete."""
     if isinstance(node, Leaf):
         return LeafNode(node.input, windows[node.input])
+    meter = windows[0].meter
     left = build(query, node.left, windows, readers)
     right = build(query, node.right, windows, readers)
     left.path = path_into(query, left.inputs, right.inputs, windows)
     right.path = path_into(query, right.inputs, left.inputs, windows)
     for child, path in ((left, left.path), (right, right.path)):
         if isinstance(child, JoinNode):
-            child.state = JoinState(child.inputs, path.access)
+            child.state = JoinState(child.inputs, path.access, meter=meter)
         elif isinstance(path, HashPath) and not child.window.has_index(path.classes, _INDEXED_AT_ONCE):
             child.path = HashPath(query, child.inputs, path.classes[:1], windows)
     used_band = left.path.number if isinstance(left.path, BandPath) else None
-    return JoinNode(left, right, checks_of_join(query, left.inputs, right.inputs, used_band, windows, readers))
+    return JoinNode(left, right, checks_of_join(query, left.inputs, right.inputs, used_band, windows, readers), meter)

@@ -11,12 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from midstream.engine.arrivals import InputReader, Numbers, tracks_arrivals
+from midstream.engine.arrivals import InputReader, Numbers, Reading, tracks_arrivals
 from midstream.engine.batch import Accepted, chunks, in_order, number_arrivals
 from midstream.engine.binding import TableBinding
 from midstream.engine.checkpoint import stored_rows, window_table
 from midstream.engine.combos import Delta
 from midstream.engine.course import Course, Situation
+from midstream.engine.dropped import Dropped
 from midstream.engine.held import HeldBack
 from midstream.engine.results import ResultBuilder
 from midstream.engine.snapshot import Snapshot
@@ -25,6 +26,7 @@ from midstream.engine.tree import TreeExecutor
 from midstream.engine.watermark import NONE_YET
 from midstream.plan import Plan
 from midstream.query.model import Query
+from midstream.state.meter import Meter
 from midstream.state.window import Arrived, BaseWindow
 
 
@@ -34,14 +36,24 @@ class Pipeline:
     def __init__(self, query: Query, plan: Plan):
         self._query = query
         self.readers = [InputReader(query, number) for number in range(len(query.inputs))]
-        self._windows = [BaseWindow(reader.layout) for reader in self.readers]
+        self._tracks_arrivals = tracks_arrivals(query)
+        self._meter = Meter()
+        self._dropped = Dropped(query.streams)
+        self._begin_empty(plan)
+
+    def _begin_empty(self, plan: Plan) -> None:
+        query = self._query
+        self._windows = [BaseWindow(reader.layout, meter=self._meter) for reader in self.readers]
         self._course: Course = TreeExecutor(query, plan, self._windows, self.readers)
         self.results = ResultBuilder(query, self._windows)
         self._held = HeldBack(self.results)
-        self._tracks_arrivals = tracks_arrivals(query)
         self._purged_to = NONE_YET
         self._next_arrival = 0
         self._next_ordinals = dict.fromkeys(query.streams, 0)
+
+    def clear(self) -> None:
+        """Free all state. What was counted stays."""
+        self._begin_empty(self.plan)
 
     @property
     def plan(self) -> Plan:
@@ -84,7 +96,7 @@ class Pipeline:
                 binding = TableBinding(one.source, schema, reader.needed or schema.names[:1])
                 columns = binding.columns(tables[one.source])
                 numbers = Numbers.of_table(len(next(iter(columns.values()))))
-                arrived[number] = reader.read(columns, None, numbers)
+                arrived[number] = reader.read(columns, None, numbers).rows
         for _ in self._process(arrived):
             raise AssertionError("static tables alone have no results")
 
@@ -95,13 +107,15 @@ class Pipeline:
             number_arrivals(accepted, self._next_arrival)
             self._next_arrival += sum(len(rows) for rows in accepted.values())
         for chunk in chunks(accepted):
-            yield from self._process(self._arrived(chunk.rows))
+            readings = self._read(chunk.rows)
+            self._count_dropped(chunk.rows, readings)
+            yield from self._process({number: reading.rows for number, reading in readings.items()})
             self._purge(min(watermark, chunk.unprocessed_from))
         self._go_over_to(self._course.after_push(self._purged_to))
         yield from self._held.take()
 
-    def _arrived(self, rows_of: Mapping[str, Accepted]) -> dict[int, Arrived]:
-        arrived: dict[int, Arrived] = {}
+    def _read(self, rows_of: Mapping[str, Accepted]) -> dict[int, Reading]:
+        readings: dict[int, Reading] = {}
         for number, one in enumerate(self._query.inputs):
             rows = rows_of.get(one.source)
             if rows is None or len(rows) == 0:
@@ -109,10 +123,16 @@ class Pipeline:
             numbers = None
             if rows.arrivals is not None:
                 numbers = Numbers(rows.arrivals, self._next_ordinals[one.source])
-            arrived[number] = self.readers[number].read(rows.columns, rows.times, numbers)
+            readings[number] = self.readers[number].read(rows.columns, rows.times, numbers)
         for stream, rows in rows_of.items():
             self._next_ordinals[stream] += len(rows)
-        return arrived
+        return readings
+
+    def _count_dropped(self, rows_of: Mapping[str, Accepted], readings: Mapping[int, Reading]) -> None:
+        for stream, rows in rows_of.items():
+            if len(rows):
+                read = [one for number, one in readings.items() if self._query.inputs[number].source == stream]
+                self._dropped.count(stream, len(rows), read)
 
     def _process(self, arrived: Mapping[int, Arrived]) -> Iterator[pa.Table]:
         for number, rows in arrived.items():
@@ -142,8 +162,11 @@ class Pipeline:
 
     def work(self) -> Work:
         """What windows, joins and states have done so far."""
-        own = self._course.work()
-        return Work(own.slots_visited, own.bytes_moved + sum(window.bytes_moved for window in self._windows))
+        return Work(self._meter.slots_visited, self._meter.bytes_moved)
+
+    def dropped(self) -> dict[str, dict[str, int]]:
+        """Accepted rows that no alias of their stream has kept, by stream and reason."""
+        return self._dropped.to_json()
 
     def snapshot(self, meta: dict[str, Any]) -> Snapshot:
         """What `go_on` needs, with what others remember in `meta`."""
@@ -151,6 +174,7 @@ class Pipeline:
             "purged_to": self._purged_to,
             "next_arrival": self._next_arrival,
             "next_ordinals": self._next_ordinals,
+            "dropped": self._dropped.to_json(),
         }
         inputs = zip(self._query.inputs, self._windows, strict=True)
         tables = {one.alias: window_table(window, self._purged_to) for one, window in inputs}
@@ -162,6 +186,7 @@ class Pipeline:
         self._purged_to = numbers["purged_to"]
         self._next_arrival = numbers["next_arrival"]
         self._next_ordinals = dict(numbers["next_ordinals"])
+        self._dropped.from_json(numbers["dropped"])
         for number, one in enumerate(self._query.inputs):
             ordinal = self._next_ordinals.get(one.source, 0)
             rows = stored_rows(self.readers[number], one.alias, snapshot.windows[one.alias], self._purged_to, ordinal)
@@ -174,9 +199,9 @@ class Pipeline:
         """Go on after rows whose results are out already, every join state being a hole."""
         assert not self._tracks_arrivals, "rows alone do not tell their arrival numbers"
         self._purged_to = watermark
-        for number, rows in self._arrived(accepted).items():
-            self._windows[number].make_room(len(rows), watermark)
-            self._windows[number].append(rows)
+        for number, reading in self._read(accepted).items():
+            self._windows[number].make_room(len(reading.rows), watermark)
+            self._windows[number].append(reading.rows)
         self._course = self._all_missing()
 
     def _all_missing(self) -> TreeExecutor:

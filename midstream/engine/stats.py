@@ -28,14 +28,16 @@ class Work:
 class EngineStats:
     """Counters since the engine was made, and what it holds now.
 
-    `rows_in` counts accepted rows, `late` and `rejected` the others, by stream; `watermark` is in microseconds, and
-    `held_back_by` names the stream that keeps it from moving on.
+    `rows_in` counts accepted rows, `late` and `rejected` the others, by stream. `dropped` counts those of the accepted
+    rows that are in no window, because a filter or a null in a key keeps them out of every result. `watermark` is in
+    microseconds, and `held_back_by` names the stream that keeps it from moving on.
     """
 
     rows_in: dict[str, int]
     rows_out: int
     late: dict[str, int]
     rejected: dict[str, dict[str, int]]
+    dropped: dict[str, dict[str, int]]
     watermark: int | None
     held_back_by: str | None
     state_bytes: int

@@ -18,7 +18,7 @@ from midstream.engine.combos import Block, Delta, heads_of
 from midstream.engine.course import IndexUsed
 from midstream.engine.filling import Filler, drained, store
 from midstream.engine.nodes import JoinNode, LeafNode, LiveNode, build, indexes_used
-from midstream.engine.stats import StateStats, Work
+from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
 from midstream.plan.tree import Plan
 from midstream.query.model import Query
@@ -223,12 +223,6 @@ class TreeExecutor:
                 found.append(StateStats(name, "join", len(node.state), node.state.nbytes, holes))
         return found
 
-    def work(self) -> Work:
-        """What this plan's joins and states have done."""
-        joins = list(self.joins())
-        moved = sum(node.state.bytes_moved for node in joins if node.state is not None)
-        return Work(sum(node.slots_visited for node in joins), moved)
-
 
 def _make_room(nodes: Sequence[JoinNode], dropped: Sequence[JoinState]) -> None:
     """Give the empty states of joins room for as many entries as the largest of the dropped ones had.
@@ -244,7 +238,7 @@ def _make_room(nodes: Sequence[JoinNode], dropped: Sequence[JoinState]) -> None:
         access = node.state.access
         place = next((state for state in reversed(reused) if state.access is access), None)
         if place is None:
-            node.state = JoinState(node.inputs, access, largest)
+            node.state = JoinState(node.inputs, access, largest, node.state.meter)
         else:
             reused.remove(place)
             node.state = JoinState.in_place_of(place, node.inputs)

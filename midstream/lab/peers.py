@@ -21,7 +21,7 @@ from midstream.engine.combos import Block, Delta
 from midstream.engine.course import Course, IndexUsed, Situation
 from midstream.engine.filling import drained
 from midstream.engine.nodes import JoinNode, LeafNode, build, indexes_used
-from midstream.engine.stats import StateStats, Work
+from midstream.engine.stats import StateStats
 from midstream.errors import EngineError
 from midstream.kernels.types import Combos
 from midstream.migrate import Options, Strategy, Transition
@@ -69,9 +69,6 @@ class Stems:
     def state_stats(self) -> list[StateStats]:
         return []
 
-    def work(self) -> Work:
-        return Work(sum(route.slots_visited for route in self._routes), 0)
-
 
 class _Route:
     """The way of one input's rows: a chain of joins, of which only the probes into base windows are used."""
@@ -85,10 +82,6 @@ class _Route:
         while isinstance(node, JoinNode):
             self._steps.insert(0, node)
             node = node.left
-
-    @property
-    def slots_visited(self) -> int:
-        return sum(step.slots_visited for step in self._steps)
 
     def indexes_used(self) -> Iterator[IndexUsed]:
         return indexes_used(self._steps)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from midstream.engine.combos import Delta
 from midstream.engine.course import Course, IndexUsed, Situation
-from midstream.engine.stats import StateStats, Work
+from midstream.engine.stats import StateStats
 from midstream.engine.tree import TreeExecutor
 from midstream.kernels.types import Combos
 from midstream.migrate.record import Recorder
@@ -124,6 +124,3 @@ class Filling:
 
     def state_stats(self) -> list[StateStats]:
         return self.executor.state_stats()
-
-    def work(self) -> Work:
-        return self.executor.work()

@@ -13,7 +13,7 @@ import numpy as np
 
 from midstream.engine.combos import Delta
 from midstream.engine.course import Course, IndexUsed
-from midstream.engine.stats import StateStats, Work
+from midstream.engine.stats import StateStats
 from midstream.engine.tree import TreeExecutor
 from midstream.kernels.types import Combos
 from midstream.migrate.record import Recorder
@@ -83,10 +83,6 @@ class TwoTracks(abc.ABC):
 
     def state_stats(self) -> list[StateStats]:
         return self.old.state_stats() + self._new.state_stats()
-
-    def work(self) -> Work:
-        old, new = self.old.work(), self._new.work()
-        return Work(old.slots_visited + new.slots_visited, old.bytes_moved + new.bytes_moved)
 
 
 def chosen(combos: Combos, places: Ints) -> Combos | None:

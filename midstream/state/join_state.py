@@ -19,6 +19,7 @@ from midstream.kernels.types import FIRST_ID, Combos, Ring
 from midstream.state import rings
 from midstream.state.hole import Hole
 from midstream.state.indexes import HashIndex, Ints, SortedIndex
+from midstream.state.meter import Meter
 from midstream.state.window import Renumbering
 
 _SAMPLES = 32
@@ -39,11 +40,11 @@ class JoinState:
     There is reserve for as many entries as are expected, so that the state grows in place; it costs nothing until used.
     """
 
-    def __init__(self, inputs: tuple[int, ...], access: Access, expected: int = 0):
+    def __init__(self, inputs: tuple[int, ...], access: Access, expected: int = 0, meter: Meter | None = None):
         self.inputs = inputs
         self.hole: Hole | None = None
         self._access = access
-        self.bytes_moved = 0
+        self.meter = Meter() if meter is None else meter
         capacity, reserve = rings.SMALLEST_CAPACITY, rings.capacity_for(expected)
         self._starts: Ints = rings.room(capacity, reserve=reserve)
         self._ends: Ints = rings.room(capacity, reserve=reserve)
@@ -62,7 +63,7 @@ class JoinState:
         Its ids go on where those ended, so that all this memory holds is below the head and every chain ends at once:
         nothing has to be cleared, or given back to the system and asked for again page by page.
         """
-        state = cls(inputs, dropped._access)
+        state = cls(inputs, dropped._access, meter=dropped.meter)
         state._starts, state._ends, state._keys = dropped._starts, dropped._ends, dropped._keys
         state._members = rings.reshaped(dropped._members, len(inputs))
         # The first slot again: those at the end may never have been written, and cost when they first are.
@@ -104,7 +105,7 @@ class JoinState:
             self._index(first, keys, combos.starts, combos.ends)
         self._tail += size
         self._stored += size
-        self.bytes_moved += size * self._entry_bytes
+        self.meter.bytes_moved += size * self._entry_bytes
 
     def _index(self, first: int, keys: Ints, starts: Ints, ends: Ints) -> None:
         if self.hash_index is not None:
@@ -128,7 +129,7 @@ class JoinState:
         if self._tail > first:
             moved = (rings.read(ring, first, self._tail) for ring in (self._keys, self._starts, self._ends))
             self._index(first, *moved)
-            self.bytes_moved += (self._tail - first) * self._entry_bytes
+            self.meter.bytes_moved += (self._tail - first) * self._entry_bytes
         if self.sorted_index is not None:
             self.sorted_index.forget(self._head, self._tail)
         # What has a hole may be about to grow.
@@ -143,7 +144,7 @@ class JoinState:
         self._keys = rings.resized(self._keys, head, tail, capacity)
         if self.hash_index is not None:
             self.hash_index.resize(head, tail, capacity)
-        self.bytes_moved += len(self) * self._entry_bytes
+        self.meter.bytes_moved += len(self) * self._entry_bytes
 
     def entries(self, inputs: tuple[int, ...]) -> Combos:
         """A copy of all entries, their columns in the order of `inputs`."""

@@ -24,6 +24,7 @@ from midstream.query.model import Window, WindowKind
 from midstream.state import rings
 from midstream.state.columns import PayloadColumn, make_column
 from midstream.state.indexes import HashIndex, Ints, SortedIndex
+from midstream.state.meter import Meter
 
 #: A payload column: one of the source's columns by its name, or the values behind the codes of a key class by the
 #: class's number. A number is never taken for a column of the user's, whatever that is called.
@@ -95,7 +96,7 @@ class BaseWindow:
     columns: dict[PayloadName, PayloadColumn] = field(init=False)
     hash_indexes: dict[tuple[int, ...], HashIndex] = field(init=False)
     sorted_indexes: dict[int, SortedIndex] = field(init=False)
-    bytes_moved: int = 0
+    meter: Meter = field(default_factory=Meter)
 
     def __post_init__(self) -> None:
         self._allocate()
@@ -152,7 +153,7 @@ class BaseWindow:
         for name, column in self.columns.items():
             column.append(first, rows.payload[name])
         self.tail = first + len(rows)
-        self.bytes_moved += len(rows) * self._row_bytes
+        self.meter.bytes_moved += len(rows) * self._row_bytes
         if self.layout.tracks_arrivals:
             self._number(first, rows)
         return first
@@ -227,7 +228,7 @@ class BaseWindow:
         parts: Iterable[PayloadColumn | HashIndex] = (*self.columns.values(), *self.hash_indexes.values())
         for part in parts:
             part.resize(head, tail, capacity)
-        self.bytes_moved += len(self) * self._row_bytes
+        self.meter.bytes_moved += len(self) * self._row_bytes
         self.capacity = capacity
 
     def held(self, ids: Ints) -> Arrived:

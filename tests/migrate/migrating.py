@@ -71,6 +71,7 @@ class MigratingRun(Run):
             assert named, f"the refusal names nothing that works: {refusal}"
             self._migrate(target, named[change.turn % len(named)], change.budget)
         assert str(self.engine.plan) == target
+        self._check_work()
 
     def _migrate(self, target: str, strategy: str, budget: int | str | None) -> None:
         events: list[Migration] = []

@@ -11,7 +11,7 @@ import collections
 import datetime
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +36,8 @@ class Expected:
 
     acceptance: Acceptance
     results: list[Result]
+    #: What the first run of the case counted as dropped: no other way of running it may count anything else.
+    dropped: list[dict[str, dict[str, int]]] = field(default_factory=list)
 
     def by_push(self, case: Case) -> list[Rows]:
         """The results of each push: those whose last row came with it."""
@@ -91,6 +93,7 @@ class Run:
         self.late: dict[str, list[tuple[Any, ...]]] = {name: [] for name in case.streams}
         self.names = [one.name for one in case.outputs] + ["valid_from", "valid_to"]
         self.total = 0
+        self.work = self.engine.stats().work
 
     def check(self) -> None:
         case, expected = self.case, self.expected.by_push(self.case)
@@ -124,6 +127,7 @@ class Run:
         if different:
             self._fail(f"push {number}: {different}")
         stats = self.engine.stats()
+        self._check_work()
         if stats.watermark != self.own.watermarks[number + 1]:
             self._fail(f"push {number}: watermark {stats.watermark}, not {self.own.watermarks[number + 1]}")
         if self.rng.random() < 0.1:
@@ -155,7 +159,8 @@ class Run:
         before = self.engine.stats()
         self.engine = ms.Engine.restore(self.query, ms.Snapshot.from_bytes(stored), **options)
         after = self.engine.stats()
-        for name in ("rows_in", "rows_out", "late", "rejected", "watermark"):
+        self.work = after.work
+        for name in ("rows_in", "rows_out", "late", "rejected", "dropped", "watermark"):
             if getattr(before, name) != getattr(after, name):
                 self._fail(f"restored {name} is {getattr(after, name)}, was {getattr(before, name)}")
 
@@ -177,6 +182,15 @@ class Run:
             found = {reason: count for reason, count in stats.rejected.get(name, {}).items() if count}
             self._equal(f"rejected of {name}", found, dict(rejected.get(name, {})))
         self._equal("rows_out", stats.rows_out, self.total)
+        if not self.expected.dropped:
+            self.expected.dropped.append(stats.dropped)
+        self._equal("dropped", stats.dropped, self.expected.dropped[0])
+
+    def _check_work(self) -> None:
+        """What has been done is never less than it was."""
+        before, self.work = self.work, self.engine.stats().work
+        if self.work.slots_visited < before.slots_visited or self.work.bytes_moved < before.bytes_moved:
+            self._fail(f"work went back from {before} to {self.work}")
 
     def _check_late(self) -> None:
         for name in self.case.streams:
@@ -191,6 +205,8 @@ class Run:
         self._equal("rows of finish", last.num_rows, 0)
         self._check_schema(last, len(self.case.pushes))
         self._equal("rows of a second finish", self.engine.finish().num_rows, 0)
+        self._check_work()
+        self._equal("dropped after finish", self.engine.stats().dropped, self.expected.dropped[0])
         self._equal("rows of state after finish", sum(one.rows for one in self.engine.stats().states), 0)
 
     def _equal(self, what: str, found: object, expected: object) -> None:

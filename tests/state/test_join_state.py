@@ -191,7 +191,7 @@ def test_entries_that_are_not_dead_are_never_moved_without_need() -> None:
     """While less than half of the ring is dead, the ring is left alone."""
     model = Model(Access.HASH)
     model.store([(1, 0, 5 if at % 4 == 3 else 50, at, at) for at in range(1000)])
-    before = model.state.bytes_moved
+    before = model.state.meter.bytes_moved
     model.purge(10, {3: 0, 1: 0})
-    assert model.state.bytes_moved == before and len(model.state) == 1000
+    assert model.state.meter.bytes_moved == before and len(model.state) == 1000
     model.check(10, {3: 0, 1: 0})
