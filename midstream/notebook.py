@@ -30,19 +30,19 @@ def counted(number: int, noun: str) -> str:
 
 def engine_html(query: Query, plan: Plan, stats: EngineStats, migration: Migration | None, ended: str | None) -> str:
     """An engine as HTML."""
-    windows = {state.name: state for state in stats.states if state.kind == "window"}
+    windows = {state.aliases: state for state in stats.states if state.kind == "window"}
     joins = [state for state in stats.states if state.kind == "join"]
     inner = list(plan.joins())[:-1]
     # While two plans run, the states of the one that goes come first, and may be called alike.
     leading = joins[: len(joins) - len(inner)] if ended is None else []
-    states = {state.name: state for state in joins[len(leading) :]}
+    states = {state.aliases: state for state in joins[len(leading) :]}
 
     def card(node: Node) -> Card:
         if isinstance(node, Leaf):
             return _window_card(query, node.input, windows)
         if node is plan.root:
             return Card(JOIN, (counted(stats.rows_out, "result"),))
-        state = states.get(" ".join(plan.aliases[number] for number in _leaves(node)))
+        state = states.get(tuple(plan.aliases[number] for number in _leaves(node)))
         return Card(JOIN) if state is None else _state_card(state)
 
     lines = [_counters(query, stats)]
@@ -75,11 +75,11 @@ def _leaves(node: Node) -> list[int]:
     return [node.input] if isinstance(node, Leaf) else _leaves(node.left) + _leaves(node.right)
 
 
-def _window_card(query: Query, number: int, windows: dict[str, StateStats]) -> Card:
+def _window_card(query: Query, number: int, windows: dict[tuple[str, ...], StateStats]) -> Card:
     one = query.inputs[number]
     source = one.source if one.source != one.alias else ""
     window = "static table" if one.is_static else f"[{window_text(one.window)}]"
-    held = windows.get(one.alias)
+    held = windows.get((one.alias,))
     rows = () if held is None else (counted(held.rows, "row"),)
     return Card(one.alias, (f"{source} {window}".strip(), *rows))
 
@@ -93,7 +93,9 @@ def _counters(query: Query, stats: EngineStats) -> str:
     late = sum(stats.late.values())
     rejected = sum(sum(reasons.values()) for reasons in stats.rejected.values())
     told = [f"{counted(sum(stats.rows_in.values()), 'row')} in", counted(stats.rows_out, "result")]
-    told += [f"{count:,} {what}" for count, what in ((late, "late"), (rejected, "rejected")) if count]
+    dropped = sum(sum(reasons.values()) for reasons in stats.dropped.values())
+    counts = ((late, "late"), (rejected, "rejected"), (dropped, "dropped"))
+    told += [f"{count:,} {what}" for count, what in counts if count]
     told.append(f"{_size(stats.state_bytes)} of state")
     if stats.watermark is None:
         told.append("no watermark yet")

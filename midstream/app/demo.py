@@ -75,7 +75,7 @@ def _join(workload: Workload, console: Console) -> tuple[pa.Table, float]:
                     rows_to_come=workload.rows - rows_in,
                     rows_out=rows_out,
                     state_bytes=stats.state_bytes,
-                    state_rows={frozenset(state.name.split()): state.rows for state in stats.states},
+                    state_rows={frozenset(state.aliases): state.rows for state in stats.states},
                 )
             )
     results.append(engine.finish())

@@ -25,6 +25,7 @@ from midstream.engine.stats import StateStats, Work
 from midstream.engine.tree import TreeExecutor
 from midstream.engine.watermark import NONE_YET
 from midstream.plan import Plan
+from midstream.plan.tree import quoted
 from midstream.query.model import Query
 from midstream.state.meter import Meter
 from midstream.state.window import Arrived, BaseWindow
@@ -155,7 +156,7 @@ class Pipeline:
     def stats(self) -> list[StateStats]:
         """The size of every base window and join state."""
         windows = [
-            StateStats(one.alias, "window", len(window), window.nbytes, 0)
+            StateStats(quoted(one.alias), "window", len(window), window.nbytes, 0, (one.alias,))
             for one, window in zip(self._query.inputs, self._windows, strict=True)
         ]
         return windows + self._course.state_stats()

@@ -20,7 +20,7 @@ from midstream.engine.filling import Filler, drained, store
 from midstream.engine.nodes import JoinNode, LeafNode, LiveNode, build, indexes_used
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
-from midstream.plan.tree import Plan
+from midstream.plan.tree import Plan, quoted
 from midstream.query.model import Query
 from midstream.state.hole import Hole
 from midstream.state.indexes import Ints
@@ -216,11 +216,12 @@ class TreeExecutor:
         found = []
         for node in self.joins():
             if node.state is not None and node.path is not None:
-                name = " ".join(self.plan.aliases[number] for number in node.inputs)
+                aliases = tuple(self.plan.aliases[number] for number in node.inputs)
+                name = " ".join(quoted(alias) for alias in aliases)
                 driver = node.path.driver
                 hole = node.state.hole
                 holes = 0 if hole is None else hole.remaining(driver, self._windows[driver].head)
-                found.append(StateStats(name, "join", len(node.state), node.state.nbytes, holes))
+                found.append(StateStats(name, "join", len(node.state), node.state.nbytes, holes, aliases))
         return found
 
 

@@ -64,6 +64,6 @@ def check_states(engine: ms.Engine) -> None:
     plan = engine.plan
     joins = [one for one in engine.stats().states if one.kind == "join"]
     wanted = [sorted(plan.aliases[number] for number in join.inputs) for join in plan.joins()][:-1]
-    assert sorted(sorted(one.name.split()) for one in joins) == sorted(wanted), f"states of {plan}: {joins}"
+    assert sorted(sorted(one.aliases) for one in joins) == sorted(wanted), f"states of {plan}: {joins}"
     missing = [one for one in joins if one.holes]
     assert not missing, f"holes left: {missing}"

@@ -44,7 +44,7 @@ def join_states(engine: ms.Engine) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for one in engine.stats().states:
         if one.kind == "join":
-            name = " ".join(sorted(one.name.split()))
+            name = " ".join(sorted(one.aliases))
             rows, size = found.get(name, (0, 0))
             found[name] = (rows + one.rows, size + one.bytes)
     return found

@@ -140,7 +140,7 @@ def _moment(engine: ms.Engine, clock: float, event_time: float, results: int) ->
         event_time,
         results,
         sum(one.rows for one in joins),
-        rows + sum(one.rows * len(one.name.split()) for one in joins),
+        rows + sum(one.rows * len(one.aliases) for one in joins),
         stats.state_bytes,
     )
 
