@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from midstream.engine.binding import value_type
 from midstream.engine.event_time import ends_of
 from midstream.engine.expressions import compile_expression
 from midstream.engine.keys import codes_of, is_hashed
 from midstream.kernels.types import LARGEST, SMALLEST
 from midstream.query.model import Column, Query, WindowKind, columns_of
+from midstream.query.plain import plain_type
 from midstream.state.arrow import validity_of
 from midstream.state.indexes import Ints
 from midstream.state.window import Arrived, PayloadName, WindowLayout
@@ -58,7 +58,7 @@ class InputReader:
         }
         self._bands = {at: compile_expression(side) for at, side in sides.items()}
         payload: dict[PayloadName, pa.DataType] = {
-            name: value_type(schema.field(name).type) for name in self._input.columns
+            name: plain_type(schema.field(name).type) for name in self._input.columns
         }
         self._verified: dict[int, PayloadName] = {}
         self._computed: list[int] = []

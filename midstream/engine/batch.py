@@ -5,13 +5,15 @@ Everything here is pure: nothing of the engine changes until every check of a pu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
+from midstream.engine.casting import cast_without_loss
 from midstream.kernels.types import LARGEST
+from midstream.state import sizes
 from midstream.state.indexes import Ints
 
 #: Rows of all streams together that are taken through the plan at once.
@@ -21,10 +23,15 @@ _SAMPLED = 64
 
 @dataclass
 class Accepted:
-    """Accepted rows of one stream: event times, needed columns, and arrival numbers if the query has ROWS windows."""
+    """Accepted rows of one stream: event times, needed columns, and arrival numbers if the query has ROWS windows.
+
+    `large` has the types of the columns whose values can be large. Where they are more than one array of that type
+    holds, the column has the type's wide form, until `chunks` has cut it.
+    """
 
     times: Ints
     columns: dict[str, pa.Array]
+    large: Mapping[str, pa.DataType] = field(default_factory=dict)
     arrivals: Ints | None = None
 
     def __len__(self) -> int:
@@ -36,6 +43,7 @@ class Accepted:
         return Accepted(
             self.times[places],
             {name: values.take(chosen) for name, values in self.columns.items()},
+            self.large,
             None if self.arrivals is None else self.arrivals[places],
         )
 
@@ -43,8 +51,20 @@ class Accepted:
         return Accepted(
             self.times[begin:end],
             {name: values.slice(begin, end - begin) for name, values in self.columns.items()},
+            self.large,
             None if self.arrivals is None else self.arrivals[begin:end],
         )
+
+    def large_bytes(self) -> int:
+        """The bytes of the values that can be large."""
+        return sum(self.columns[name].nbytes for name in self.large)
+
+    def declared(self) -> Accepted:
+        """The same rows, all columns in their own types, for which they are few enough."""
+        for name, type in self.large.items():
+            if self.columns[name].type != type:
+                self.columns[name] = cast_without_loss(self.columns[name], type)
+        return self
 
 
 @dataclass(frozen=True)
@@ -76,7 +96,43 @@ def number_arrivals(accepted: dict[str, Accepted], first: int) -> None:
 
 
 def chunks(accepted: dict[str, Accepted]) -> Iterator[Chunk]:
-    """Cut a push by event time into chunks of about `CHUNK_ROWS` rows; a small one is one chunk."""
+    """Cut a push into chunks of about `CHUNK_ROWS` rows and at most about `sizes.PIECE_BYTES`; a small one is one."""
+    for chunk in _cut_by_time(accepted):
+        if any(rows.large for rows in chunk.rows.values()):
+            yield from cut_by_bytes(chunk)
+        else:
+            yield chunk
+
+
+def cut_by_bytes(chunk: Chunk) -> Iterator[Chunk]:
+    """Cut a chunk whose values are many bytes; all columns have their own types afterwards."""
+    rows = chunk.rows
+    total = sum(len(one) for one in rows.values())
+    if total < 2 or sum(one.large_bytes() for one in rows.values()) <= sizes.PIECE_BYTES:
+        yield Chunk({stream: one.declared() for stream, one in rows.items()}, chunk.unprocessed_from)
+        return
+    ends = _halves(rows, total // 2)
+    rest = {stream: one.part(ends[stream], len(one)) for stream, one in rows.items()}
+    oldest = min(int(one.times.min()) for one in rest.values() if len(one))
+    first = {stream: one.part(0, ends[stream]) for stream, one in rows.items()}
+    yield from cut_by_bytes(Chunk(first, min(oldest, chunk.unprocessed_from)))
+    yield from cut_by_bytes(Chunk(rest, chunk.unprocessed_from))
+
+
+def _halves(rows: dict[str, Accepted], size: int) -> dict[str, int]:
+    """How many rows of each stream are among the first `size`: by arrival where that counts, else stream by stream."""
+    numbers = [one.arrivals for one in rows.values() if one.arrivals is not None]
+    if numbers:
+        bound = np.sort(np.concatenate(numbers))[size]
+        return {stream: int(np.searchsorted(one.arrivals, bound)) for stream, one in rows.items()}  # type: ignore[arg-type]
+    ends = {}
+    for stream, one in rows.items():
+        ends[stream] = min(len(one), size)
+        size -= ends[stream]
+    return ends
+
+
+def _cut_by_time(accepted: dict[str, Accepted]) -> Iterator[Chunk]:
     total = sum(len(one) for one in accepted.values())
     if total <= CHUNK_ROWS + CHUNK_ROWS // 2:
         yield Chunk(accepted)

@@ -74,7 +74,7 @@ def check_query(query: Query, snapshot: Snapshot) -> None:
 def window_table(window: BaseWindow, watermark: int) -> pa.Table:
     """The live rows of a base window."""
     rows = window.held(kernels.alive(window.ends, window.head, window.tail, watermark))
-    arrays: dict[str, pa.Array] = {"start": pa.array(rows.starts)}
+    arrays: dict[str, pa.Array | pa.ChunkedArray] = {"start": pa.array(rows.starts)}
     arrays.update({f"code {number}": pa.array(codes) for number, codes in rows.codes.items()})
     arrays.update({f"band {number}": pa.array(codes) for number, codes in rows.band_codes.items()})
     if rows.arrivals is not None:
@@ -132,10 +132,7 @@ def stored_rows(reader: InputReader, alias: str, table: pa.Table, watermark: int
         ends,
         {number: _integers(table, f"code {number}") for number in layout.classes},
         {number: _integers(table, f"band {number}") for number in layout.bands},
-        {
-            name: in_type(single(table.column(_stored_name(name))), type, alias, str(name))
-            for name, type in layout.payload
-        },
+        {name: in_type(table.column(_stored_name(name)), type, alias, str(name)) for name, type in layout.payload},
     )
     if layout.tracks_arrivals:
         rows.arrivals, rows.ordinals = _integers(table, "arrival"), _integers(table, "ordinal")

@@ -20,6 +20,7 @@ from midstream.kernels import checks as kernels
 from midstream.kernels.types import SMALLEST, Combos
 from midstream.query.model import Band, Query, Theta, WindowKind, columns_of
 from midstream.state.columns import BytesColumn, PairColumn
+from midstream.state.sizes import pieces
 from midstream.state.window import BaseWindow, PayloadName
 
 Mask = NDArray[np.bool_]
@@ -101,11 +102,14 @@ class ThetaHolds:
 
     def __call__(self, combos: Combos, first: int, passed: Mask) -> None:
         rows = combos.rows[first : first + len(passed)]
-        values = {
-            (column.input, column.name): window.columns[column.name].take(rows, place)
-            for window, place, column in self._columns
-        }
-        passed &= self._evaluator.mask(values, len(passed))
+        columns = [(window.columns[column.name], place) for window, place, column in self._columns]
+        for piece in pieces(columns, rows):
+            part = rows[piece]
+            values = {
+                (column.input, column.name): payload.take(part, place)
+                for (payload, place), (_, _, column) in zip(columns, self._columns, strict=True)
+            }
+            passed[piece] &= self._evaluator.mask(values, len(part))
 
 
 class Checks:

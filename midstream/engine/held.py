@@ -27,7 +27,7 @@ class HeldBack:
 
     def put(self, combos: Combos) -> None:
         """Hold results back."""
-        self._waiting.append(self._builder.table(combos))
+        self._waiting += self._builder.tables(combos)
 
     def put_table(self, table: pa.Table) -> None:
         """Hold back what was held back when a snapshot was taken; the next push releases it."""

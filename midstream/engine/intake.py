@@ -9,16 +9,20 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from midstream.engine.arrivals import InputReader
 from midstream.engine.batch import Accepted
-from midstream.engine.binding import TableBinding, cast_without_loss, value_type
+from midstream.engine.binding import TableBinding
+from midstream.engine.casting import CAST_ERRORS, cast_in_pieces, cast_without_loss
 from midstream.engine.event_time import LATE, Judged, judge
 from midstream.engine.watermark import Watermark
 from midstream.errors import InputError, did_you_mean, shown
 from midstream.query.model import Query
 from midstream.query.names import free_name
-from midstream.state.arrow import single
+from midstream.query.plain import plain_type
+from midstream.state.arrow import chunks_of
+from midstream.state.sizes import wide_type
 from midstream.tables import NotATable, TableLike, as_table, type_name
 
 WatermarkLike: TypeAlias = int | datetime.datetime
@@ -79,7 +83,7 @@ class Receiver:
             table = _table(f"push: {stream!r}", tables[stream], self._query.schemas[stream])
             columns = self._bindings[stream].columns(table)
             judged = self._judge(stream, columns, reached)
-            accepted[stream] = _accepted(columns, judged)
+            accepted[stream] = _accepted(columns, self._bindings[stream].large, judged)
             if len(accepted[stream]):
                 maxima[stream] = int(accepted[stream].times.max())
             if judged.refused:
@@ -147,11 +151,12 @@ def _table(place: str, given: TableLike, schema: pa.Schema) -> pa.Table | pa.Rec
         raise InputError(f"{place} {problem}") from problem.__cause__
 
 
-def _accepted(columns: dict[str, pa.Array], judged: Judged) -> Accepted:
+def _accepted(columns: dict[str, pa.Array], large: Mapping[str, pa.DataType], judged: Judged) -> Accepted:
     if judged.taken is None:
-        return Accepted(judged.times, columns)
+        return Accepted(judged.times, columns, large)
     chosen = pa.array(judged.taken)
-    return Accepted(judged.times[judged.taken], {name: values.filter(chosen) for name, values in columns.items()})
+    taken = {name: values.filter(chosen) for name, values in columns.items()}
+    return Accepted(judged.times[judged.taken], taken, large)
 
 
 def _refused_rows(table: pa.Table | pa.RecordBatch, schema: pa.Schema, judged: Judged) -> pa.Table:
@@ -161,17 +166,27 @@ def _refused_rows(table: pa.Table | pa.RecordBatch, schema: pa.Schema, judged: J
     for reason, mask in judged.refused.items():
         columns = []
         for field in schema:
-            wanted = value_type(field.type)
+            wanted = plain_type(field.type)
             place = names.get(field.name.lower())
-            values = pa.nulls(len(mask), wanted) if place is None else single(table.column(place))
+            missing = pa.nulls(int(np.count_nonzero(mask)), wanted)
             try:
-                values = cast_without_loss(values, wanted)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-                values = pa.nulls(len(mask), wanted)
-            columns.append(values.filter(pa.array(mask)))
+                columns.append(missing if place is None else _chosen(table.column(place), mask, wanted))
+            except CAST_ERRORS:
+                columns.append(missing)
         columns.append(pa.array([reason] * int(np.count_nonzero(mask)), pa.string()))
         parts.append(pa.table(columns, names=[*schema.names, free_name("reason", schema.names)]))
     return pa.concat_tables(parts)
+
+
+def _chosen(column: pa.ChunkedArray | pa.Array, mask: NDArray[np.bool_], wanted: pa.DataType) -> pa.ChunkedArray:
+    """The values of a column where a mask is set, in another type and in as many arrays as that needs."""
+    parts: list[pa.Array] = []
+    begin = 0
+    for chunk in chunks_of(column):
+        chosen = pa.array(mask[begin : begin + len(chunk)])
+        parts += cast_in_pieces(cast_without_loss(chunk, wide_type(wanted)).filter(chosen), wanted)
+        begin += len(chunk)
+    return pa.chunked_array(parts, wanted)
 
 
 def named_tables(query: Query, tables: Mapping[str, TableLike]) -> dict[str, pa.Table | pa.RecordBatch]:

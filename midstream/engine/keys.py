@@ -12,8 +12,8 @@ import pyarrow.types as pat
 from numpy.typing import NDArray
 
 from midstream.kernels import hashing
-from midstream.state.arrow import values_of
-from midstream.state.columns import byte_offsets, pair_words
+from midstream.state.arrow import byte_offsets, values_of
+from midstream.state.columns import pair_words
 from midstream.state.indexes import Ints
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from midstream.engine.arrivals import InputReader, Numbers, Reading, tracks_arrivals
-from midstream.engine.batch import Accepted, chunks, in_order, number_arrivals
+from midstream.engine.batch import Accepted, Chunk, chunks, cut_by_bytes, in_order, number_arrivals
 from midstream.engine.binding import TableBinding
 from midstream.engine.checkpoint import stored_rows, window_table
 from midstream.engine.combos import Delta
@@ -90,16 +91,18 @@ class Pipeline:
 
     def load_tables(self, tables: Mapping[str, pa.Table | pa.RecordBatch]) -> None:
         """Take in the static tables, by name; they are there before the first row of a stream."""
-        arrived: dict[int, Arrived] = {}
         for number, one in enumerate(self._query.inputs):
-            if one.is_static:
-                schema, reader = self._query.schemas[one.source], self.readers[number]
-                binding = TableBinding(one.source, schema, reader.needed or schema.names[:1])
-                columns = binding.columns(tables[one.source])
-                numbers = Numbers.of_table(len(next(iter(columns.values()))))
-                arrived[number] = reader.read(columns, None, numbers).rows
-        for _ in self._process(arrived):
-            raise AssertionError("static tables alone have no results")
+            if not one.is_static:
+                continue
+            schema, reader = self._query.schemas[one.source], self.readers[number]
+            binding = TableBinding(one.source, schema, reader.needed or schema.names[:1])
+            columns = binding.columns(tables[one.source])
+            timeless = np.zeros(tables[one.source].num_rows, np.int64)
+            for chunk in cut_by_bytes(Chunk({one.source: Accepted(timeless, columns, binding.large)})):
+                rows = chunk.rows[one.source]
+                reading = reader.read(rows.columns, None, Numbers.of_table(len(rows)))
+                for _ in self._process({number: reading.rows}):
+                    raise AssertionError("static tables alone have no results")
 
     def take(self, accepted: dict[str, Accepted], watermark: int) -> Iterator[pa.Table]:
         """Take in the rows of a push, after which the watermark will be `watermark`; yields result tables."""
@@ -145,7 +148,7 @@ class Pipeline:
             first = self._windows[number].append(rows)
             deltas[number] = Delta.of_arrived(number, first, rows, self._windows)
         for combos in self._course.process(deltas, self._purged_to):
-            yield self.results.table(combos)
+            yield from self.results.tables(combos)
 
     def _purge(self, watermark: int) -> None:
         self._purged_to = max(self._purged_to, watermark)
@@ -200,9 +203,10 @@ class Pipeline:
         """Go on after rows whose results are out already, every join state being a hole."""
         assert not self._tracks_arrivals, "rows alone do not tell their arrival numbers"
         self._purged_to = watermark
-        for number, reading in self._read(accepted).items():
-            self._windows[number].make_room(len(reading.rows), watermark)
-            self._windows[number].append(reading.rows)
+        for chunk in cut_by_bytes(Chunk(dict(accepted))):
+            for number, reading in self._read(chunk.rows).items():
+                self._windows[number].make_room(len(reading.rows), watermark)
+                self._windows[number].append(reading.rows)
         self._course = self._all_missing()
 
     def _all_missing(self) -> TreeExecutor:

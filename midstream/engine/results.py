@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ from midstream.engine.expressions import Evaluator, compile_expression
 from midstream.kernels.types import Combos
 from midstream.query.model import Column, Query, WindowKind, columns_of
 from midstream.state.indexes import Ints
+from midstream.state.sizes import can_be_large, pieces
 from midstream.state.window import BaseWindow
 
 
@@ -28,13 +29,23 @@ class ResultBuilder:
         self._columns = tuple(
             dict.fromkeys((column.input, column.name) for one in query.outputs for column in columns_of(one.expr))
         )
+        payload = [dict(window.layout.payload) for window in windows]
+        self._large = [(number, name) for number, name in self._columns if can_be_large(payload[number][name])]
 
     def empty(self) -> pa.Table:
         """A result without rows."""
         return self._schema.empty_table()
 
-    def table(self, results: Combos) -> pa.Table:
-        """One row per result, with `valid_from` and `valid_to` last."""
+    def tables(self, results: Combos) -> Iterator[pa.Table]:
+        """One row per result, with `valid_from` and `valid_to` last; in pieces if values are large."""
+        if not self._large:
+            yield self._table(results)
+            return
+        columns = [(self._windows[number].columns[name], number) for number, name in self._large]
+        for piece in pieces(columns, results.rows):
+            yield self._table(Combos(*(array[piece] for array in results)))
+
+    def _table(self, results: Combos) -> pa.Table:
         length = len(results.starts)
         values = {
             (number, name): self._windows[number].columns[name].take(results.rows, number)

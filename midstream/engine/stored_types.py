@@ -2,7 +2,7 @@
 
 What predicates and event times read has been worked on already: rows were filtered and keys became codes by the types
 of that time, so these types may not change. A column that only results read may become wider, if every value of the
-one type is a value of the other. Dictionary encoding does not count. Anything else is refused.
+one type is a value of the other. Types count in their plain form. Anything else is refused.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.types as pat
 
-from midstream.engine.binding import value_type
 from midstream.errors import SnapshotError
 from midstream.query.model import Query, columns_of
+from midstream.query.plain import plain_type
 
 
 def types_as_json(query: Query) -> dict[str, str]:
@@ -64,7 +64,7 @@ def is_wider(before: pa.DataType, now: pa.DataType) -> bool:
 _SAME_VALUES = ((pa.string(), pa.large_string()), (pa.binary(), pa.large_binary()))
 
 
-def in_type(values: pa.Array, type: pa.DataType, alias: str, name: str) -> pa.Array:
+def in_type(values: pa.ChunkedArray, type: pa.DataType, alias: str, name: str) -> pa.ChunkedArray:
     """Stored values in the type that `check_types` has found to be wider."""
     try:
         return values if values.type == type else values.cast(type)
@@ -89,7 +89,7 @@ def _read_columns(query: Query, number: int) -> pa.Schema:
     one = query.inputs[number]
     given = query.schemas[one.source]
     read = {*one.columns, *_fixed_columns(query, number)}
-    return pa.schema([pa.field(name, value_type(given.field(name).type)) for name in given.names if name in read])
+    return pa.schema([pa.field(name, plain_type(given.field(name).type)) for name in given.names if name in read])
 
 
 def _schema_text(schema: pa.Schema) -> str:

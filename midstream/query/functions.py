@@ -26,13 +26,13 @@ from midstream.errors import did_you_mean
 from midstream.query import typing_rules as rules
 from midstream.query import typing_scalars as scalars
 from midstream.query.model import Column, Expr
+from midstream.query.plain import plain_type
 from midstream.query.typing_types import (
     FunctionError,
     castable,
     common_type,
     comparison_type,
     sql_name,
-    value_type,
 )
 
 __all__ = ["FUNCTIONS", "Column", "FunctionError", "call", "cast", "common_type", "comparison_type"]
@@ -151,7 +151,7 @@ def cast(operand: Expr, type: pa.DataType) -> Expr:
     DataType(int64)
     """
     if not castable(operand.type, type):
-        raise FunctionError(f"CAST from {value_type(operand.type)} to {sql_name(type)} is not possible")
+        raise FunctionError(f"CAST from {plain_type(operand.type)} to {sql_name(type)} is not possible")
     return rules.coerce(operand, type)
 
 

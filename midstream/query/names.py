@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from midstream.errors import did_you_mean
 from midstream.query.model import Column
+from midstream.query.plain import has_union, plain_type
 from midstream.query.syntax import Source
 
 
@@ -93,8 +94,11 @@ class Scope:
             what = f"ambiguous column '{name}'"
             right = f"{self.aliases[number]} has {listed(found)}; give its columns names that differ by more than case"
             raise self.source.error(node, what, right)
-        type = schema.field(found[0]).type
-        return Column(number, found[0], type.value_type if pa.types.is_dictionary(type) else type)
+        type = plain_type(schema.field(found[0]).type)
+        if has_union(type):
+            what = f"column '{found[0]}' of {self.aliases[number]} is {type}, which queries do not take"
+            raise self.source.error(node, what, "give a struct with a field for each of its types")
+        return Column(number, found[0], type)
 
     def _pairs(self) -> Iterable[tuple[str, pa.Schema]]:
         return zip(self.aliases, self.schemas, strict=True)

@@ -19,6 +19,7 @@ import pyarrow.types as pt
 
 from midstream.query.model import Call, Cast, Expr, Literal, columns_of
 from midstream.query.moments import moment
+from midstream.query.plain import plain_type
 from midstream.query.typing_types import (
     DURATION,
     MAX_PRECISION,
@@ -31,7 +32,6 @@ from midstream.query.typing_types import (
     decimal_result,
     family,
     numeric_result,
-    value_type,
 )
 
 SYMBOLS = {
@@ -208,7 +208,7 @@ def _align(name: str, args: Sequence[Expr]) -> list[Expr]:
     moments = [one for one in args if kind(one) in ("date", "timestamp")]
     if moments:
         args = [_moment_literal(one, moments[0].type) for one in args]
-    types = {value_type(one.type) for one in args}
+    types = {plain_type(one.type) for one in args}
     if len(types) == 1 and (kind(args[0]) in ("integer", "float", "boolean") or _is_plain(args[0].type)):
         return list(args)
     type = pa.null()

@@ -2,12 +2,13 @@
 
 Arrow has more types than SQL. They fall into *families*, and inside a family there is always a common type::
 
-    integer  int8 .. int64, uint8 .. uint64     text    string, large_string, string_view
-    float    float16, float32, float64          bytes   binary, large_binary, fixed_size_binary, binary_view
+    integer  int8 .. int64, uint8 .. uint64     text    string, large_string
+    float    float16, float32, float64          bytes   binary, large_binary, fixed_size_binary
     decimal  decimal32 .. decimal256            date    date32, date64      timestamp   any unit, any zone
     boolean                                     time    time32, time64      duration    any unit      null
 
-Between families only integer, float and decimal mix, and date with timestamp. A dictionary counts as its values.
+Between families only integer, float and decimal mix, and date with timestamp. Dictionaries, runs and views
+count as their values (`plain`).
 Everything here is about types alone; `typing_rules` and `typing_scalars` apply it to expressions.
 """
 
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from midstream.errors import MidstreamError
+from midstream.query.plain import plain_type
 
 MAX_PRECISION = 38
 MINIMUM_DIVISION_SCALE = 6  # Spark's DecimalType.MINIMUM_ADJUSTED_SCALE
@@ -47,14 +49,14 @@ def family(type: pa.DataType) -> str:
     >>> family(pa.uint16()), family(pa.dictionary(pa.int8(), pa.large_string()))
     ('integer', 'text')
     """
-    type = value_type(type)
+    type = plain_type(type)
     if pt.is_integer(type):
         return "integer"
     if pt.is_floating(type):
         return "float"
     if pt.is_decimal(type):
         return "decimal"
-    if pt.is_string(type) or pt.is_large_string(type) or pt.is_string_view(type):
+    if pt.is_string(type) or pt.is_large_string(type):
         return "text"
     if pt.is_boolean(type):
         return "boolean"
@@ -66,14 +68,9 @@ def family(type: pa.DataType) -> str:
         return "duration"
     if pt.is_time(type):
         return "time"
-    if pt.is_binary(type) or pt.is_large_binary(type) or pt.is_fixed_size_binary(type) or pt.is_binary_view(type):
+    if pt.is_binary(type) or pt.is_large_binary(type) or pt.is_fixed_size_binary(type):
         return "bytes"
     return "null" if pt.is_null(type) else "other"
-
-
-def value_type(type: pa.DataType) -> pa.DataType:
-    """The type of the values of a dictionary type; any other type itself."""
-    return type.value_type if pt.is_dictionary(type) else type
 
 
 def sql_name(type: pa.DataType) -> str:
@@ -90,6 +87,11 @@ def sql_name(type: pa.DataType) -> str:
 def decimal_of(type: pa.DataType) -> pa.DataType:
     """The decimal that holds every value of an integer or decimal type, at most 38 digits."""
     if pt.is_decimal(type):
+        if type.precision > MAX_PRECISION:
+            raise FunctionError(
+                f"{type} has more than the {MAX_PRECISION} digits that are compared and computed with; "
+                f"write CAST(... AS DECIMAL({MAX_PRECISION}, {max(0, min(type.scale, MAX_PRECISION))})) around it"
+            )
         scale = min(max(type.scale, 0), MAX_PRECISION)
         return pa.decimal128(max(1, min(type.precision + max(-type.scale, 0), MAX_PRECISION)), scale)
     return pa.decimal128(_DIGITS[str(type)], 0)
@@ -165,7 +167,7 @@ def comparison_type(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     Traceback (most recent call last):
     midstream.query.typing_types.FunctionError: cannot compare string with int64; write CAST(...
     """
-    a, b = value_type(a), value_type(b)
+    a, b = plain_type(a), plain_type(b)
     if pt.is_null(a) or pt.is_null(b):
         a, b = (b, b) if pt.is_null(a) else (a, a)
     first, second = family(a), family(b)
@@ -179,7 +181,7 @@ def comparison_type(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     if kinds <= {"date", "timestamp"}:
         return pa.date32() if kinds == {"date"} else TIMESTAMP
     if first == second:
-        same = {"boolean": pa.bool_(), "duration": DURATION, "time": TIME, "null": pa.null()}
+        same = {"boolean": pa.bool_(), "duration": DURATION, "time": TIME, "null": pa.bool_()}
         if first in same:
             return same[first]
         if first == "text":
@@ -196,7 +198,7 @@ def common_type(types: Iterable[pa.DataType]) -> pa.DataType:
     Decimal128Type(decimal128(5, 2))
     """
     result = pa.null()
-    for type in map(_without_view, types):
+    for type in map(plain_type, types):
         if pt.is_null(result) or type == result:
             result = type
         elif pt.is_null(type):
@@ -209,14 +211,6 @@ def common_type(types: Iterable[pa.DataType]) -> pa.DataType:
             except FunctionError:
                 raise FunctionError(f"no common type of {result} and {type}; {_cast_hint(result, type)}") from None
     return result
-
-
-def _without_view(type: pa.DataType) -> pa.DataType:
-    """The value type; text and bytes that Arrow keeps as views in the plain form, which every kernel takes."""
-    type = value_type(type)
-    if pt.is_string_view(type) or pt.is_binary_view(type):
-        return comparison_type(type, type)
-    return type
 
 
 def castable(source: pa.DataType, target: pa.DataType) -> bool:

@@ -15,12 +15,12 @@ from fractions import Fraction
 import pyarrow as pa
 import pyarrow.types as pat
 
-from midstream.engine.binding import value_type
 from midstream.engine.expressions import compile_expression
 from midstream.engine.keys import codes_of
 from midstream.errors import QueryError
 from midstream.query.model import Cast, Column, Expr, Query
 from midstream.query.names import listed, spelled
+from midstream.query.plain import plain_type
 from midstream.spark.shares import Shares
 
 HotKeys = Mapping[str, Iterable[object]]
@@ -105,7 +105,7 @@ def _listed_values(name: str, values: object) -> list[object]:
 
 def _code(name: str, value: object, place: _Place) -> tuple[int, str]:
     """The code of a value in its key class, and the value there as text."""
-    type = value_type(place.column.type)
+    type = plain_type(place.column.type)
     column = _column_of(value, type)
     if column is None:
         raise QueryError(f"hot_keys: {value!r} is not a value of {name!r}, which is {type}")

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from midstream.engine.arrivals import tracks_arrivals
-from midstream.engine.binding import value_type
 from midstream.query.model import Cast, Column, Expr, Literal, Query, columns_of
+from midstream.query.plain import plain_type
 from midstream.spark.hot import HotKey
 from midstream.spark.shares import Shares
 
@@ -87,7 +87,7 @@ def cell_query_of(query: Query, lanes: Sequence[Lane]) -> Query:
     schemas = {}
     for lane in lanes:
         given = query.schemas[lane.source]
-        schemas[lane.name] = pa.schema([pa.field(name, value_type(given.field(name).type)) for name in lane.columns])
+        schemas[lane.name] = pa.schema([pa.field(name, plain_type(given.field(name).type)) for name in lane.columns])
     delays = {lane.name: query.delays[lane.source] for lane in lanes if lane.source in query.delays}
     return replace(query, inputs=inputs, schemas=schemas, delays=delays)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pat
 from numpy.typing import NDArray
 
 
@@ -54,6 +55,19 @@ def single(column: pa.ChunkedArray | pa.Array) -> pa.Array:
             return column.chunk(0)
         return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     return column
+
+
+def byte_offsets(values: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Where each string or binary begins in its data, one more than there are values, and the data."""
+    large = pat.is_large_string(values.type) or pat.is_large_binary(values.type)
+    offsets = view(values.buffers()[1], "<i8" if large else "<i4", values.offset, len(values) + 1)
+    data = values.buffers()[2]
+    return offsets.astype(np.int64), view(data, "|u1", 0, data.size if data is not None else 0)
+
+
+def chunks_of(column: pa.ChunkedArray | pa.Array) -> list[pa.Array]:
+    """The arrays that a column consists of."""
+    return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
 
 
 def packed_validity(valid: NDArray[np.bool_] | None) -> pa.Buffer | None:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from midstream.kernels import rings as kernels
 from midstream.state import rings
-from midstream.state.arrow import packed_validity, validity_of, values_of, view
+from midstream.state.arrow import byte_offsets, packed_validity, validity_of, values_of, view
+from midstream.state.arrow_column import ArrowColumn
 
 Rows = NDArray[np.int64]
 
@@ -29,13 +30,20 @@ class PayloadColumn(Protocol):
         """Keep values for the ids from `first` on; the ring has room for them."""
 
     def take(self, rows: Rows, column: int) -> pa.Array:
-        """The values of the row ids in one column of a matrix of combinations."""
+        """The values of the row ids in one column of a matrix of combinations, which `sizes.pieces` has cut."""
 
     def resize(self, head: int, tail: int, capacity: int) -> None:
         """Change the ring's capacity."""
 
     def forget(self, head: int) -> None:
         """Rows below `head` will not be read again."""
+
+    @property
+    def largest(self) -> int:
+        """The bytes of the largest value, or more; 0 if all values are a word or two."""
+
+    def measure(self, rows: Rows, column: int) -> Rows:
+        """The bytes of the values that `take` would give."""
 
     @property
     def nbytes(self) -> int: ...
@@ -76,6 +84,8 @@ class _Validity:
 class FixedColumn:
     """Values of 1, 2, 4 or 8 bytes, kept as unsigned integers of that width."""
 
+    largest = 0
+
     def __init__(self, type: pa.DataType, capacity: int):
         self.type = type
         self._is_bool = pat.is_boolean(type)
@@ -98,6 +108,9 @@ class FixedColumn:
             return pa.Array.from_buffers(pa.uint8(), len(rows), [validity, pa.py_buffer(out)]).cast(pa.bool_())
         return pa.Array.from_buffers(self.type, len(rows), [validity, pa.py_buffer(out)])
 
+    def measure(self, rows: Rows, column: int) -> Rows:
+        return np.full(len(rows), self.type.bit_width // 8, np.int64)
+
     def resize(self, head: int, tail: int, capacity: int) -> None:
         self._ring = rings.resized(self._ring, head, tail, capacity)
         self._valid.resize(head, tail, capacity)
@@ -113,6 +126,8 @@ class FixedColumn:
 class PairColumn:
     """Values of 16 bytes (decimals), kept as two words."""
 
+    largest = 0
+
     def __init__(self, type: pa.DataType, capacity: int):
         self.type = type
         self.words: NDArray[np.int64] = np.zeros((capacity, 2), np.int64)
@@ -126,6 +141,9 @@ class PairColumn:
         out = np.empty((len(rows), 2), np.int64)
         kernels.gather_pairs(self.words, rows, column, out)
         return pa.Array.from_buffers(self.type, len(rows), [self._valid.take(rows, column), pa.py_buffer(out)])
+
+    def measure(self, rows: Rows, column: int) -> Rows:
+        return np.full(len(rows), self.type.bit_width // 8, np.int64)
 
     def resize(self, head: int, tail: int, capacity: int) -> None:
         self.words = rings.resized(self.words, head, tail, capacity)
@@ -145,14 +163,6 @@ def pair_words(values: pa.Array) -> NDArray[np.int64]:
     return flat.reshape(len(values), 2)
 
 
-def byte_offsets(values: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Where each string or binary begins in its data, one more than there are values, and the data."""
-    large = pat.is_large_string(values.type) or pat.is_large_binary(values.type)
-    offsets = view(values.buffers()[1], "<i8" if large else "<i4", values.offset, len(values) + 1)
-    data = values.buffers()[2]
-    return offsets.astype(np.int64), view(data, "|u1", 0, data.size if data is not None else 0)
-
-
 class BytesColumn:
     """Strings and binaries: offsets and lengths per row, the bytes in a ring of their own.
 
@@ -169,6 +179,7 @@ class BytesColumn:
         self._heap_tail = 0
         self._ids = (0, 0)
         self._valid = _Validity(capacity)
+        self.largest = 0
 
     @property
     def parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
@@ -186,7 +197,9 @@ class BytesColumn:
         slot = at & (len(self._heap) - 1)
         self._heap[slot : slot + total] = data[begin : begin + total]
         rings.write(self._offsets, first, offsets[:-1] + (at - begin))
-        rings.write(self._lengths, first, np.diff(offsets))
+        lengths = np.diff(offsets)
+        rings.write(self._lengths, first, lengths)
+        self.largest = max(self.largest, int(lengths.max()))
         self._heap_tail = at + total
         held, last = self._ids
         self._ids = (held if held < last else first, first + size)
@@ -222,12 +235,15 @@ class BytesColumn:
     def take(self, rows: Rows, column: int) -> pa.Array:
         offsets, data = self._gathered(rows, column)
         validity = self._valid.take(rows, column)
-        if not self._is_large and len(data) <= np.iinfo(np.int32).max:
-            buffers = [validity, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
-            return pa.Array.from_buffers(self.type, len(rows), buffers)
-        large = pa.large_string() if pat.is_string(self.type) or pat.is_large_string(self.type) else pa.large_binary()
-        array = pa.Array.from_buffers(large, len(rows), [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
-        return array if array.type == self.type else array.cast(self.type)
+        if not self._is_large:
+            assert len(data) <= np.iinfo(np.int32).max, "more bytes than the offsets of one array can count"
+            offsets = offsets.astype(np.int32)
+        return pa.Array.from_buffers(self.type, len(rows), [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+    def measure(self, rows: Rows, column: int) -> Rows:
+        lengths = np.empty(len(rows), np.int64)
+        kernels.gather(self._lengths, rows, column, lengths)
+        return lengths
 
     def resize(self, head: int, tail: int, capacity: int) -> None:
         shrinks = capacity < len(self._offsets)
@@ -242,54 +258,13 @@ class BytesColumn:
         self._ids = (max(head, self._ids[0]), last)
         if head >= last:
             self._heap_head = self._heap_tail
+            self.largest = 0
         else:
             self._heap_head = int(self._offsets[self._ids[0] & (len(self._offsets) - 1)])
 
     @property
     def nbytes(self) -> int:
         return self._offsets.nbytes + self._lengths.nbytes + self._heap.nbytes + self._valid.nbytes
-
-
-class ArrowColumn:
-    """Values of any other type, kept as Arrow arrays that are merged as they grow in number."""
-
-    def __init__(self, type: pa.DataType, capacity: int):
-        self.type = type
-        self._chunks: list[pa.Array] = []
-        self._first = 0
-
-    def append(self, first: int, values: pa.Array) -> None:
-        if len(values) == 0:
-            return
-        if not self._chunks:
-            self._first = first
-        # A copy, so that the caller's buffers, of which this may be a small slice, are not kept alive.
-        self._chunks.append(pa.concat_arrays([values, values.slice(0, 0)]))
-        while len(self._chunks) > 1 and len(self._chunks[-1]) * 2 >= len(self._chunks[-2]):
-            last = self._chunks.pop()
-            self._chunks[-1] = pa.concat_arrays([self._chunks[-1], last])
-
-    def take(self, rows: Rows, column: int) -> pa.Array:
-        if not self._chunks:
-            return pa.array([], self.type)
-        whole = self._chunks[0] if len(self._chunks) == 1 else pa.chunked_array(self._chunks)
-        taken = whole.take(pa.array(rows[:, column] - self._first))
-        return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
-
-    def resize(self, head: int, tail: int, capacity: int) -> None:
-        pass
-
-    def forget(self, head: int) -> None:
-        while self._chunks and self._first + len(self._chunks[0]) <= head:
-            self._first += len(self._chunks.pop(0))
-        if self._chunks and (head - self._first) * 2 > len(self._chunks[0]):
-            rest = self._chunks[0].slice(head - self._first)
-            self._chunks[0] = pa.concat_arrays([rest, rest.slice(0, 0)])
-            self._first = head
-
-    @property
-    def nbytes(self) -> int:
-        return sum(chunk.nbytes for chunk in self._chunks)
 
 
 def make_column(type: pa.DataType, capacity: int) -> PayloadColumn:

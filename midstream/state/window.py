@@ -22,9 +22,11 @@ from midstream.kernels import rings as kernels
 from midstream.kernels.types import FIRST_ID, LARGEST, Ring
 from midstream.query.model import Window, WindowKind
 from midstream.state import rings
+from midstream.state.arrow import chunks_of
 from midstream.state.columns import PayloadColumn, make_column
 from midstream.state.indexes import HashIndex, Ints, SortedIndex
 from midstream.state.meter import Meter
+from midstream.state.sizes import pieces
 
 #: A payload column: one of the source's columns by its name, or the values behind the codes of a key class by the
 #: class's number. A number is never taken for a column of the user's, whatever that is called.
@@ -54,7 +56,7 @@ class Arrived:
     ends: Ints
     codes: dict[int, Ints]
     band_codes: dict[int, Ints]
-    payload: dict[PayloadName, pa.Array]
+    payload: dict[PayloadName, pa.Array | pa.ChunkedArray]
     arrivals: Ints | None = None
     ordinals: Ints | None = None
     stream_arrivals: Ints | None = None
@@ -151,7 +153,10 @@ class BaseWindow:
             rings.write(self.band_codes[number], first, codes)
             self.sorted_indexes[number].insert(first, codes, rows.starts, rows.ends)
         for name, column in self.columns.items():
-            column.append(first, rows.payload[name])
+            at = first
+            for values in chunks_of(rows.payload[name]):
+                column.append(at, values)
+                at += len(values)
         self.tail = first + len(rows)
         self.meter.bytes_moved += len(rows) * self._row_bytes
         if self.layout.tracks_arrivals:
@@ -240,7 +245,7 @@ class BaseWindow:
             self.ends[slots],
             {number: ring[slots] for number, ring in self.codes.items()},
             {number: ring[slots] for number, ring in self.band_codes.items()},
-            {name: column.take(matrix, 0) for name, column in self.columns.items()},
+            {name: _taken(column, matrix) for name, column in self.columns.items()},
             self.arrivals[slots] if self.layout.tracks_arrivals else None,
             self._ordinals[slots] if self.layout.tracks_arrivals else None,
         )
@@ -269,6 +274,12 @@ class BaseWindow:
             *self.sorted_indexes.values(),
         )
         return own + sum(part.nbytes for part in parts)
+
+
+def _taken(column: PayloadColumn, ids: Ints) -> pa.Array | pa.ChunkedArray:
+    """The values of many rows, in as many arrays as their type needs for them."""
+    taken = [column.take(ids[piece], 0) for piece in pieces([(column, 0)], ids)]
+    return taken[0] if len(taken) == 1 else pa.chunked_array(taken, column.type)
 
 
 def composite(codes: list[Ints]) -> Ints:

@@ -27,7 +27,7 @@ SAMPLES: list[tuple[pa.DataType, Any, Any]] = [
     (pa.float64(), 0.5, float("nan")),
     (pa.bool_(), False, True),
     (pa.decimal128(10, 2), Decimal("-1.50"), Decimal("2.25")),
-    (pa.decimal256(60, 2), Decimal("-1.50"), Decimal("2.25")),
+    (pa.decimal256(38, 2), Decimal("-1.50"), Decimal("2.25")),
     (pa.string(), "a", "é"),
     (pa.large_string(), "a", "é"),
     (pa.string_view(), "a", "é"),

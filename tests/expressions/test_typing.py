@@ -32,7 +32,7 @@ COMPARED = [
     (pa.decimal128(10, 2), pa.decimal128(8, 4), pa.decimal128(12, 4)),
     (pa.decimal128(10, 2), pa.int32(), pa.decimal128(12, 2)),
     (pa.decimal128(38, 0), pa.decimal128(38, 10), pa.decimal128(38, 10)),
-    (pa.decimal256(50, 2), pa.int32(), pa.decimal128(38, 2)),
+    (pa.decimal256(30, 2), pa.int32(), pa.decimal128(30, 2)),
     (pa.decimal128(10, 2), pa.float32(), pa.float64()),
     (pa.string(), pa.string_view(), pa.string()),
     (pa.string(), pa.large_string(), pa.large_string()),
@@ -47,7 +47,7 @@ COMPARED = [
     (pa.duration("ns"), pa.duration("s"), pa.duration("us")),
     (pa.time32("s"), pa.time64("ns"), pa.time64("us")),
     (pa.null(), pa.int8(), pa.int64()),
-    (pa.null(), pa.null(), pa.null()),
+    (pa.null(), pa.null(), pa.bool_()),
 ]
 
 
@@ -56,6 +56,14 @@ def test_comparison_type(a: pa.DataType, b: pa.DataType, type: pa.DataType) -> N
     assert comparison_type(a, b) == type
     assert comparison_type(b, a) == type
     assert comparison_type(type, type) == type
+
+
+def test_decimals_that_no_comparison_holds_are_refused() -> None:
+    """Their values would be null in every comparison, and join with nothing."""
+    wide = pa.decimal256(50, 2)
+    for other in (wide, pa.int32(), pa.decimal128(10, 2)):
+        with pytest.raises(FunctionError, match=r"decimal256\(50, 2\).*CAST\(... AS DECIMAL\(38, 2\)\)"):
+            comparison_type(wide, other)
 
 
 @pytest.mark.parametrize(
