@@ -47,12 +47,19 @@ def restores(case: Case, rng: random.Random) -> Ways:
     yield cut, Way(plan, restore_before=moments, plans_after=tuple(rng.choice(case.plans) for _ in moments))
 
 
+def small_pieces(case: Case, rng: random.Random) -> Ways:
+    """As if every value were large: pushes, windows, results and snapshots are cut into pieces of a few bytes."""
+    for cut in list(batchings(case, rng).values())[-2:]:
+        moment, plan = rng.randrange(len(cut.pushes)), rng.choice(case.plans)
+        yield cut, Way(plan, rng.random() < 0.5, (moment,), (rng.choice(case.plans),), rng.choice([1, 50, 400]))
+
+
 def everything(case: Case, rng: random.Random) -> Ways:
     for theme in THEMES:
         yield from theme(case, rng)
 
 
-THEMES = (every_plan, every_batching, pieces, restores)
+THEMES = (every_plan, every_batching, pieces, restores, small_pieces)
 
 
 def check_oracles(case: Case) -> Expected:

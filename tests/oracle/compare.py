@@ -28,7 +28,13 @@ def canonical(value: Value, type_: pa.DataType) -> Value:
     if isinstance(value, float):
         return ("float", "nan" if math.isnan(value) else struct.pack(">d", value).hex(), repr(value))
     if isinstance(value, decimal.Decimal):
-        return ("decimal", value.normalize() if value else decimal.Decimal(0))
+        return ("decimal", value)
+    if isinstance(value, dict):
+        return ("struct", tuple((name, canonical(one, pa.null())) for name, one in value.items()))
+    if isinstance(value, list):
+        return ("list", tuple(canonical(one, pa.null()) for one in value))
+    if isinstance(value, tuple):
+        return ("values", tuple(canonical(one, pa.null()) for one in value))
     return value
 
 

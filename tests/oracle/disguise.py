@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from .carried import CARRIED
 from .expr import Col, Expr, Lit
 from .spec import Case, Input, Output, Push, Row, Source
 
@@ -48,7 +49,7 @@ def draw_spelling(rng: random.Random, sources: dict[str, Source], inputs: Iterab
     others = dict(zip(rng.sample(list(sources), len(sources) // 2), rng.sample(SOURCES, len(SOURCES)), strict=False))
     columns = {}
     for source in sources.values():
-        chosen = [name for name in source.schema.names if rng.random() < 0.6]
+        chosen = [name for name in source.schema.names if name != CARRIED and rng.random() < 0.6]
         names = rng.sample(COLUMNS, len(chosen))
         columns.update({(source.name, name): other for name, other in zip(chosen, names, strict=True)})
     listed = list(inputs)

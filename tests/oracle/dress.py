@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from .carried import CARRIED, PLAIN, in_other_type
 from .spec import Case, Push, Watermark, push_tables
 
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -23,7 +24,8 @@ def dressed(case: Case, push: Push, rng: random.Random) -> dict[str, Any]:
     """A push's tables in random clothes; sometimes with an empty table for a stream without rows."""
     tables: dict[str, Any] = {}
     for name, table in push_tables(case, push).items():
-        tables[name] = _other_form(table, rng) if rng.random() < 0.15 else _dress(table, rng)
+        is_plain = CARRIED not in table.column_names or table.schema.field(CARRIED).type in PLAIN
+        tables[name] = _other_form(table, rng) if is_plain and rng.random() < 0.15 else _dress(table, rng)
     for name in case.streams:
         if name not in tables and rng.random() < 0.1:
             tables[name] = case.sources[name].schema.empty_table()
@@ -34,7 +36,9 @@ def _dress(table: pa.Table, rng: random.Random) -> pa.Table | pa.RecordBatch:
     if rng.random() < 0.5:
         return table
     for place, field in enumerate(table.schema):
-        if rng.random() < 0.2:
+        if field.name == CARRIED:
+            table = table.set_column(place, field.name, in_other_type(table.column(place), field.type, rng))
+        elif rng.random() < 0.2:
             table = table.set_column(place, field.name, _other_type(table.column(place), rng))
     if rng.random() < 0.2:
         table = table.append_column("extra", pa.nulls(table.num_rows))

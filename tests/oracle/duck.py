@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from .accept import Acceptance, accept, event_time
+from .carried import CARRIED, values_of
 from .compare import Rows, canonical, canonical_column, multiset
 from .expr import Col
 from .spec import INT64_MAX, Case, Row, Source, array_of
@@ -39,6 +40,11 @@ def duck_join(case: Case, acceptance: Acceptance | None = None) -> Rows:
         for name in names:
             connection.execute(f"DROP TABLE {name}")
     columns = [canonical_column(column) for column in found.columns[: len(case.outputs)]]
+    for place, output in enumerate(case.outputs):
+        if isinstance(output.expr, Col) and output.expr.name == CARRIED:
+            values = (None, *values_of(output.expr.type))
+            named = {repr(canonical(value, output.expr.type)): value for value in values}
+            columns[place] = [canonical(named[text], output.expr.type) for text in columns[place]]
     for column in found.columns[len(case.outputs) :]:
         whole = [None if one is None else int(one) for one in column.to_pylist()]
         columns.append([canonical(one, case.time_type) for one in whole])
@@ -78,6 +84,10 @@ def _plain_table(source: Source, rows: list[Row]) -> pa.Table:
     arrays = []
     for field in source.schema:
         type_ = field.type
+        if field.name == CARRIED:
+            # DuckDB only carries it: a text that tells the value does as well, whatever the type.
+            arrays.append(pa.array([repr(canonical(row.values[CARRIED], type_)) for row in rows], pa.string()))
+            continue
         if types.is_timestamp(type_):
             type_ = pa.timestamp("ns" if type_.unit == "ns" else "us")
         arrays.append(array_of([row.values[field.name] for row in rows], type_))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from .carried import CARRIED, beside, values_of
 from .expr import Value
 from .queries import Draft, Shape
 from .spec import Push, Row, Source
@@ -34,6 +35,7 @@ class _Maker:
         self.rng = rng
         self.nulls = rng.choice([0.0, 0.0, 0.05, 0.2]) if not big else rng.choice([0.0, 0.02])
         self.skew = rng.random() < 0.2
+        self.beside = beside(rng)
         self.values: dict[tuple[str, str], list[Value]] = {}
         for (source, column), pool in draft.pools.items():
             self.values[source, column] = pool.values(draft.sources[source].schema.field(column).type)
@@ -55,6 +57,9 @@ class _Maker:
 
     def _value(self, source: str, column: str) -> Value:
         rng = self.rng
+        if column == CARRIED:
+            values = values_of(self.draft.sources[source].schema.field(column).type)
+            return None if self.beside.random() < self.nulls else self.beside.choice(values)
         if column == "v":
             return (self.made_static + 1) * -1 if self.draft.sources[source].is_static else self.made
         if rng.random() < self.nulls:

@@ -16,7 +16,7 @@ from typing import Any
 from .cases import make_case
 from .check import check_batchings, check_oracles, everything
 from .report import describe
-from .run import Mismatch, Run, Way, expect, make_query
+from .run import Mismatch, Way, expect, make_query, run
 from .shrink import shrink
 from .spec import Case
 
@@ -85,7 +85,7 @@ def _check(case: Case) -> int | tuple[tuple[Case, Way] | None, Exception]:
         runs = 0
         for cut, way in everything(case, random.Random(f"ways {case.seed}")):
             failing = (cut, way)
-            Run(cut, expected, way, query).check()
+            run(cut, expected, [way], query)
             runs += 1
     except Exception as error:
         return failing, error
@@ -116,7 +116,7 @@ def _report(case: Case, failing: tuple[Case, Way] | None, error: Exception, seco
 
 def _failure(case: Case, way: Way, kind: type[Exception]) -> Exception | None:
     try:
-        Run(case, expect(case), way).check()
+        run(case, expect(case), [way])
     except kind as error:
         return error
     except Exception:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyarrow import types
 
+from . import carried
 from . import predicates as pred
 from .disguise import Spelling, draw_spelling, quoted
 from .expr import Col, Expr, Op, arith, cond, lit
@@ -37,6 +38,7 @@ class Shape:
     self_join: bool | None = None  # one stream under two aliases
     ties: bool = False  # many rows of a push, in disorder, at one moment
     odd_names: bool | None = None  # columns, aliases and streams called like things inside the engine
+    carried: str | None = None  # none: without the column of any type
 
 
 @dataclass
@@ -73,11 +75,15 @@ def draw_query(rng: random.Random, shape: Shape, big: bool) -> Draft:
     names = _draw_inputs(draft, n, windows, shape.self_join)
     links = pred.draw_links(rng, kind, n)
     _draw_sources(draft, links, names, time, big)
+    if shape.carried != "none":
+        _draw_carried(draft)
     _draw_predicates(draft, links)
     _draw_filters(draft)
     if rng.random() < 0.15 if shape.odd_names is None else shape.odd_names:
         draft.spelling = draw_spelling(rng, draft.sources, draft.inputs)
     _draw_outputs(draft)
+    if shape.carried != "none":
+        _select_carried(draft)
     draft.text = _text(draft)
     return draft
 
@@ -149,6 +155,23 @@ def _draw_sources(draft: Draft, links: list[pred.Link], names: list[str], time: 
             fields.append(pa.field(event_time, _time_type(draft, time)))
         rng.shuffle(fields)
         draft.sources[name] = Source(name, pa.schema(fields), event_time)
+
+
+def _draw_carried(draft: Draft) -> None:
+    """Every source gets a column of any type."""
+    rng = carried.beside(draft.rng)
+    for name, source in draft.sources.items():
+        fields = list(source.schema)
+        fields.insert(rng.randint(0, len(fields)), pa.field(carried.CARRIED, carried.draw_type(rng)))
+        draft.sources[name] = Source(name, pa.schema(fields), source.event_time)
+
+
+def _select_carried(draft: Draft) -> None:
+    """Mostly one of these columns is in the results."""
+    rng = carried.beside(draft.rng)
+    if rng.random() < 0.7 and not draft.select_all:
+        number = rng.randrange(len(draft.inputs))
+        draft.outputs.append(Output("carried", draft.column(number, carried.CARRIED)))
 
 
 def _time_type(draft: Draft, time: str) -> pa.DataType:
@@ -226,7 +249,8 @@ def _draw_outputs(draft: Draft) -> None:
     for count in range(rng.choice([0, 1, 1, 2, 4]) or (0 if draft.outputs else 1)):
         number = rng.choice(numbers)
         schema = draft.sources[draft.inputs[number].source].schema
-        expr: Expr = draft.column(number, rng.choice(schema.names))
+        names = [name for name in schema.names if name != carried.CARRIED]
+        expr: Expr = draft.column(number, rng.choice(names))
         if rng.random() < 0.5:
             expr = _draw_expression(draft, number, rng.choice(numbers))
         draft.outputs.append(Output(f"out{count}", expr))

@@ -8,15 +8,17 @@ rows, that `finish` brings nothing more and frees the state.
 from __future__ import annotations
 
 import collections
+import contextlib
 import datetime
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 import midstream as ms
+from midstream.state import sizes
 
 from .accept import Acceptance, accept
 from .compare import Rows, canonical, difference, multiset, rows_of
@@ -55,17 +57,23 @@ def expect(case: Case) -> Expected:
 
 @dataclass(frozen=True)
 class Way:
-    """How to run a case: plan, pushes in pieces, and the pushes before which it is stored and restored."""
+    """How to run a case: plan, pushes in pieces, and the pushes before which it is stored and restored.
+
+    `piece_bytes` is the size from which values count as large and are cut, instead of the engine's own.
+    """
 
     plan: str | None
     pieces: bool = False
     restore_before: tuple[int, ...] = ()
     plans_after: tuple[str | None, ...] = ()
+    piece_bytes: int | None = None
 
     def text(self) -> str:
         parts = [f"plan {self.plan}"]
         if self.pieces:
             parts.append("push_batches")
+        if self.piece_bytes is not None:
+            parts.append(f"pieces of {self.piece_bytes} bytes")
         for number, plan in zip(self.restore_before, self.plans_after, strict=True):
             parts.append(f"restored before push {number} into {plan or 'the same plan'}")
         return ", ".join(parts)
@@ -236,6 +244,18 @@ def run(case: Case, expected: Expected, ways: Iterable[Way], query: Any = None) 
     """Run the case in each way; the number of runs."""
     count = 0
     for way in ways:
-        Run(case, expected, way, query).check()
+        with large_from(way.piece_bytes):
+            Run(case, expected, way, query).check()
         count += 1
     return count
+
+
+@contextlib.contextmanager
+def large_from(piece_bytes: int | None) -> Iterator[None]:
+    """Have the engine cut values into pieces of so many bytes; None leaves its own limit."""
+    before = sizes.PIECE_BYTES
+    sizes.PIECE_BYTES = before if piece_bytes is None else piece_bytes
+    try:
+        yield
+    finally:
+        sizes.PIECE_BYTES = before

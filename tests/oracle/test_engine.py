@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from .cases import make_case
-from .check import Ways, check_engine, every_batching, every_plan, everything, pieces, restores
+from .check import Ways, check_engine, every_batching, every_plan, everything, pieces, restores, small_pieces
 from .predicates import KINDS
 from .spec import Case
 
@@ -48,6 +48,11 @@ def test_stored_and_restored_engines_go_on(block: int) -> None:
 @pytest.mark.parametrize("block", range(10))
 def test_results_in_pieces_are_the_same(block: int) -> None:
     check(7_000 + block * BLOCK, BLOCK, pieces)
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_large_values_are_cut_into_pieces(block: int) -> None:
+    check(8_000 + block * BLOCK, BLOCK, small_pieces)
 
 
 @pytest.mark.parametrize("kind", KINDS)
