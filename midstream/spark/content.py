@@ -1,56 +1,146 @@
-"""Rows -> a hash of what they hold, by which they are spread.
+"""Rows -> a hash of what they hold, and an order of rows that goes by what they hold alone.
 
-It never depends on where a row stands: a batch that is run again, cut in another way or not, sends a row to the same
-cells. Other than the codes of keys it is free to change between versions, because a spread row meets all its partners
-wherever it goes.
+By the hash rows are spread over cells and results get their names; in the order rows are stored. Neither depends on
+where a row stands or on how a table is cut: a batch that is run again sends a row to the same cells, gives a result the
+same name, and stores the same bytes, in whatever order Spark delivers the rows. Other than the codes of keys the hash
+tells -0.0 from 0.0, and it is free to change between versions: a spread row meets all its partners wherever it goes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pat
+from numpy.typing import NDArray
 
-from midstream.engine.keys import codes_of, is_hashed
 from midstream.kernels import hashing
-from midstream.state.arrow import validity_of
+from midstream.state.arrow import byte_offsets, single, validity_of, values_of, view
 from midstream.state.indexes import Ints
+
+#: What stands for a null.
+_NULL = np.int64(-0x61C8864680B583EB)
+#: Rows are cut after so many bytes of them.
+_BYTES_AT_ONCE = 32 << 20
+_LARGEST_OFFSET = 2**31 - 1
 
 
 def row_codes(columns: Iterable[pa.Array], length: int) -> Ints:
     """A code for each row of columns of this length.
 
-    >>> one, other, again = row_codes([pa.array([1, 2, 1]), pa.array(["a", None, "a"])], 3).tolist()
+    >>> one, other, again = row_codes([pa.array([[1], [2], [1]]), pa.array(["a", None, "a"])], 3).tolist()
     >>> one == again, one == other
     (True, False)
     """
     codes = np.zeros(length, np.int64)
     for values in columns:
-        more = _codes(values)
-        if more is not None:
-            hashing.combine(codes, more)
+        hashing.combine(codes, value_codes(values))
     return codes
 
 
-def _codes(values: pa.Array) -> Ints | None:
-    """Codes that depend on the values alone, nulls included; None for types that have none (lists, structs)."""
-    type = values.type
-    if pat.is_integer(type) and type.bit_width < 64:
-        values = values.cast(pa.int64())
-    elif pat.is_floating(type):
-        values = values.cast(pa.float64())
-    elif not _has_codes(type):
-        return None
-    codes = codes_of(values)
+def value_codes(values: pa.Array) -> Ints:
+    """A code for each value; it depends on the value alone, nulls included."""
+    codes = _codes(values)
     valid = validity_of(values)
-    return codes if valid is None else np.where(valid, codes, 0)
+    return codes if valid is None else np.where(valid, codes, _NULL)
 
 
-def _has_codes(type: pa.DataType) -> bool:
-    if pat.is_decimal(type):
-        return bool(pat.is_decimal128(type))
-    if pat.is_temporal(type):
-        return type.bit_width in (32, 64)
-    return bool(is_hashed(type) or pat.is_boolean(type) or pat.is_integer(type))
+def _codes(values: pa.Array) -> Ints:
+    """Codes by type; what stands at a null means nothing."""
+    type = values.type
+    if pat.is_null(type):
+        return np.full(len(values), _NULL)
+    if pat.is_struct(type):
+        return row_codes(values.flatten(), len(values))
+    if pat.is_map(type):
+        entry = pa.struct([("key", type.key_type), ("value", type.item_type)])
+        return _codes(values.cast(pa.list_(entry)))
+    if pat.is_list(type) or pat.is_large_list(type) or pat.is_fixed_size_list(type):
+        lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy()
+        return _hashed(_bounds(lengths), value_codes(values.flatten()).view(np.uint8), 8)
+    if _is_text(type):
+        return _hashed(*byte_offsets(values))
+    return _word_codes(values.cast(pa.uint8()) if pat.is_boolean(type) else values)
+
+
+def _word_codes(values: pa.Array) -> Ints:
+    """Codes of values of a fixed number of bytes: the bytes themselves, if they are few."""
+    width = values.type.bit_width // 8
+    if width in (1, 2, 4, 8):
+        return values_of(values, f"<i{width}" if width > 1 else "|i1").astype(np.int64)
+    data = view(values.buffers()[1], "|u1", values.offset * width, len(values) * width)
+    return _hashed(np.arange(len(values) + 1, dtype=np.int64), data, width)
+
+
+def _hashed(bounds: Ints, data: NDArray[np.uint8], unit: int = 1) -> Ints:
+    codes = np.empty(len(bounds) - 1, np.int64)
+    hashing.hash_bytes(bounds * unit, data, codes)
+    return codes
+
+
+def _bounds(lengths: NDArray[Any]) -> Ints:
+    bounds = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=bounds[1:])
+    return bounds
+
+
+# The order of rows ---------------------------------------------------------------------------------------------------
+
+
+def in_order(table: pa.Table, event_time: str | None) -> Iterator[pa.Table]:
+    """The rows by event time, if they have one, and then by their hash, in pieces that are cut by content alone.
+
+    What stands under nulls is not kept, so equal rows have equal bytes.
+    """
+    order = _order(table, event_time)
+    ends = np.cumsum(_over_batches(table, _sizes)[order])
+    narrow = table.schema
+    if len(ends) and ends[-1] > _LARGEST_OFFSET:
+        table = table.cast(_with_large_offsets(narrow))
+    begin = 0
+    while begin < len(order):
+        before = int(ends[begin - 1]) if begin else 0
+        end = max(int(np.searchsorted(ends, before + _BYTES_AT_ONCE, "right")), begin + 1)
+        yield table.take(pa.array(order[begin:end])).cast(narrow)
+        begin = end
+
+
+def _order(table: pa.Table, event_time: str | None) -> Ints:
+    times = np.zeros(table.num_rows, np.int64)
+    if event_time is not None:
+        times = values_of(single(table[event_time]), "<i8")
+    steps = np.diff(times)
+    if (steps > 0).all():
+        return np.arange(len(times))
+    order = np.argsort(times, kind="stable")
+    if (np.diff(times[order]) > 0).all():
+        return order
+    return np.lexsort((_over_batches(table, row_codes), times))
+
+
+def _over_batches(table: pa.Table, count: Callable[[Sequence[pa.Array], int], Ints]) -> Ints:
+    """A number for each row of a table, worked out batch by batch."""
+    parts = [count(batch.columns, batch.num_rows) for batch in table.to_batches()]
+    return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def _sizes(columns: Sequence[pa.Array], length: int) -> Ints:
+    """About how many bytes each row has: those of texts, and a few for each value of another kind."""
+    sizes = np.full(length, 8 * len(columns), np.int64)
+    for values in columns:
+        if _is_text(values.type):
+            sizes += pc.fill_null(pc.binary_length(values), 0).to_numpy()
+    return sizes
+
+
+def _is_text(type: pa.DataType) -> bool:
+    return bool(pat.is_string(type) or pat.is_binary(type) or pat.is_large_string(type) or pat.is_large_binary(type))
+
+
+def _with_large_offsets(schema: pa.Schema) -> pa.Schema:
+    """The schema with texts of which one array may hold more than 2 GiB."""
+    large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+    return pa.schema([field.with_type(large.get(field.type, field.type)) for field in schema])

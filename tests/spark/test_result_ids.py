@@ -15,6 +15,7 @@ from midstream.errors import SparkError
 from midstream.spark.result_ids import COLUMN, ResultIds
 
 from .streams import SECOND, Input, expect, join_text
+from .test_content import TYPES
 
 
 def named(batch: int, cells: dict[int, list[list[int]]]) -> list[tuple[str, int]]:
@@ -40,6 +41,32 @@ def test_each_result_has_a_name_of_its_own_that_no_order_changes(seed: int) -> N
     )
     assert len({name for name, _ in one}) == len(values)
     assert sorted(one) == sorted(other)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_name_of_a_result_goes_by_its_values_of_any_type(seed: int) -> None:
+    """Equal results share their names, others have others: however the results of a batch are ordered and cut."""
+    rng = random.Random(seed)
+    chosen = [(type, [*values, None]) for type, values in rng.sample(TYPES, 3)]
+    count = rng.randrange(1, 40)
+    columns = {
+        f"c{place}": pa.array([rng.choice(values) for _ in range(count)], type)
+        for place, (type, values) in enumerate(chosen)
+    }
+    table = pa.table(columns)
+    found: list[dict[str, set[str]]] = []
+    for _ in range(3):
+        ids = ResultIds(3)
+        other = table.take(pa.array(rng.sample(range(count), count)))
+        cut = rng.randrange(count + 1)
+        names: dict[str, set[str]] = {}
+        for piece in (other.slice(0, cut), other.slice(cut)):
+            for row in ids.named(1, piece).to_pylist():
+                name = row.pop(COLUMN)
+                names.setdefault(repr(row), set()).add(name)
+        found.append(names)
+    assert found[0] == found[1] == found[2]
+    assert len(set.union(*found[0].values())) == count
 
 
 def test_other_batches_and_cells_have_other_names() -> None:
