@@ -23,8 +23,10 @@ def _leftovers(run: Run) -> list[str]:
     return [name for name in os.listdir(run.folder / f"midstream-{os.getuid()}") if not name.endswith(".over")]
 
 
-@pytest.mark.parametrize("ending", ["stop-query", pytest.param("stop-session", marks=pytest.mark.slow)])
-@pytest.mark.versions
+@pytest.mark.parametrize(
+    "ending",
+    [pytest.param("stop-query", marks=pytest.mark.versions), pytest.param("stop-session", marks=pytest.mark.slow)],
+)
 def test_hosts_are_gone_soon_after_the_end_of_the_query(ending: str) -> None:
     with Run("local[2]", files=30) as run:
         run.start("--trigger", "100 milliseconds", "--ending", ending)

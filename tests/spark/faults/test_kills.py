@@ -63,10 +63,13 @@ def _check_kills(run: Run, kinds: list[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.versions
-def test_kills() -> None:
-    """A host, a worker, the driver: the small version."""
-    kinds = ["host", "worker", "driver"]
-    with Run("local[2,4]", files=12) as run:
+@pytest.mark.parametrize(
+    ("master", "kinds"),
+    [("local[2,4]", ["host", "worker", "driver"]), ("local-cluster[2,1,2048]", ["executor", "worker", "jvm"])],
+)
+def test_kills(master: str, kinds: list[str]) -> None:
+    """A host, a worker, the driver, an executor, a JVM: the small version."""
+    with Run(master, files=4 * len(kinds)) as run:
         _run_with_kills(run, kinds, seed=1)
         _check_kills(run, kinds)
         assert run.starts == 2
