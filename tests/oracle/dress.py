@@ -20,12 +20,16 @@ from .spec import Case, Push, Watermark, push_tables
 EPOCH = datetime.datetime(1970, 1, 1)
 
 
-def dressed(case: Case, push: Push, rng: random.Random) -> dict[str, Any]:
-    """A push's tables in random clothes; sometimes with an empty table for a stream without rows."""
+def dressed(case: Case, push: Push, rng: random.Random, only_arrow: bool = False) -> dict[str, Any]:
+    """A push's tables in random clothes; sometimes with an empty table for a stream without rows.
+
+    With `only_arrow` they are tables and batches of Arrow's, as Spark hands them to a worker.
+    """
     tables: dict[str, Any] = {}
     for name, table in push_tables(case, push).items():
         is_plain = CARRIED not in table.column_names or table.schema.field(CARRIED).type in PLAIN
-        tables[name] = _other_form(table, rng) if is_plain and rng.random() < 0.15 else _dress(table, rng)
+        takes_form = is_plain and not only_arrow and rng.random() < 0.15
+        tables[name] = _other_form(table, rng) if takes_form else _dress(table, rng)
     for name in case.streams:
         if name not in tables and rng.random() < 0.1:
             tables[name] = case.sources[name].schema.empty_table()

@@ -66,7 +66,7 @@ def check(seed: int, cells: Sequence[int] = CELLS, **shape: Any) -> None:
         run = CellsRun(routing, case.tables())
         rng = random.Random(seed)
         for number, (push, rows) in enumerate(zip(case.pushes, expected.by_push(case), strict=True)):
-            found = run.push(dressed(case, push, rng), expected.acceptance.watermarks[number + 1])
+            found = run.push(dressed(case, push, rng, only_arrow=True), expected.acceptance.watermarks[number + 1])
             different = difference(rows, multiset(row for one in found for row in rows_of(one)), names)
             assert different is None, (
                 f"seed {seed}, {shape}, push {number}: {different}\n{case.text}\n{routing.explain()}"
