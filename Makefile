@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install java demo demo-kafka test test-all test-versions fuzz bench bench-spark soak lint format hooks clean
+.PHONY: help install wheel java demo demo-kafka test test-all test-versions fuzz bench bench-spark soak lint format hooks clean
 
 help: ## show this list
 	@echo "Midstream: continuous multi-way windowed joins"
@@ -30,6 +30,11 @@ $(STAMP): pyproject.toml
 	@echo "==> installing Midstream and its tools into $(VENV); the first time Spark, some 400 MB, comes with them"
 	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dev]'
 	@touch $@
+
+wheel: $(STAMP) ## build dist/midstream-*.whl, to install into another project
+	@rm -f dist/midstream-*.whl
+	@$(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps --wheel-dir dist .
+	@ls dist/midstream-*.whl
 
 # Spark runs on Java. It is looked for where Spark looks, before the long work; what to do is said in one line.
 java:

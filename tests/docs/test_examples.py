@@ -26,11 +26,11 @@ def pages_with_code() -> Iterator[Any]:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         if "```python\n" in text:
-            marks = [pytest.mark.xdist_group("spark")] if "import midstream.spark" in text else []
+            marks = [pytest.mark.xdist_group("spark")] if "from pyspark" in text else []
             yield pytest.param(page, id=name(page), marks=marks)
 
 
-@pytest.mark.parametrize("page", pages_with_code())
+@pytest.mark.parametrize("page", list(pages_with_code()))
 def test_code_runs_and_prints_what_the_page_shows(page: Path) -> None:
     namespace: dict[str, object] = {"__name__": "example"}
     printed: str | None = None

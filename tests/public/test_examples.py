@@ -1,0 +1,25 @@
+"""The scripts in examples/ run as they are."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def test_from_pandas_frames_to_a_live_migration(capsys: pytest.CaptureFixture[str]) -> None:
+    script = EXAMPLES / "pandas_to_migration.py"
+    assert len(script.read_text(encoding="utf-8").splitlines()) <= 30
+    runpy.run_path(str(script))
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "batch 0: 5 results by ((o p) s)"
+    assert printed[3].startswith("<midstream.Migration ((o p) s) to ((p s) o) by jisc: begun")
+    assert printed[-2] == "batch 5: 5 results by ((p s) o)"
+    assert printed[-1] == "Midstream finds 30 results, a batch join by pandas 30"
+
+
+def test_every_example_is_tested() -> None:
+    assert [path.name for path in EXAMPLES.glob("*.py")] == ["pandas_to_migration.py"]
