@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from midstream.engine.checkpoint import check_query, query_as_json
 from midstream.engine.event_time import LATE
-from midstream.engine.intake import Intake, Receiver, WatermarkLike, microseconds, named_tables
+from midstream.engine.intake import Intake, Receiver, WatermarkLike, named_tables
 from midstream.engine.pipeline import Pipeline
 from midstream.engine.run import Batches, Run
 from midstream.engine.snapshot import BytesLike, Snapshot
@@ -477,7 +477,7 @@ class Engine:
             raise EngineError("resume: the query has ROWS windows; go on with Engine.restore from a snapshot")
         engine = cls(query, plan=plan, tables=tables, strategy=strategy)
         known = engine._receiver.receive(rows, None, engine._watermark)
-        engine._watermark.advance(known.maxima, microseconds(watermark, "resume"))
+        engine._watermark.advance(known.maxima, engine._receiver.moment(watermark, "resume"))
         engine._pipeline.go_on_from(known.accepted, engine._watermark.current)
         engine.migrate(engine.plan, strategy="jisc")
         return engine

@@ -184,7 +184,9 @@ class _Ordered:
 def _in_order(query: Query, stream: str, table: Any) -> _Ordered:
     column = next(one.event_time for one in query.inputs if one.source == stream)
     assert column is not None
-    times = TableBinding(stream, query.schemas[stream], (column,)).columns(table)[column]
+    times = TableBinding(stream, query.schemas[stream], (column,), query.assumed_zones.get(stream)).columns(table)[
+        column
+    ]
     judged = judge(times, NONE_YET, None, None)
     places = np.arange(len(judged.times)) if judged.taken is None else np.flatnonzero(judged.taken)
     places = places[np.argsort(judged.times[places], kind="stable")]

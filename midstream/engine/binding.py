@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from midstream.engine.casting import CAST_ERRORS, cast_without_loss, first_that_fails
 from midstream.errors import InputError, did_you_mean
+from midstream.query.model import without_zones
 from midstream.query.plain import has_encoded, plain_type
+from midstream.query.zones import instants
 from midstream.state import sizes
 from midstream.state.arrow import chunks_of
 from midstream.state.sizes import can_be_large, wide_type
@@ -19,9 +21,13 @@ _SHOWN = 80
 class TableBinding:
     """Finds the needed columns of a stream's or table's pushes; remembers where for the last schema seen."""
 
-    def __init__(self, name: str, schema: pa.Schema, needed: Sequence[str]):
+    def __init__(
+        self, name: str, schema: pa.Schema, needed: Sequence[str], assumed_zones: Mapping[str, str] | None = None
+    ):
         self._name = name
         self._needed = tuple(needed)
+        self._zones = {column: zone for column, zone in (assumed_zones or {}).items() if column in needed}
+        schema = without_zones(schema, self._zones)
         self._types = {column: plain_type(schema.field(column).type) for column in needed}
         #: The types of the columns whose values can be large.
         self.large = {column: type for column, type in self._types.items() if can_be_large(type)}
@@ -35,7 +41,10 @@ class TableBinding:
         if self._seen is None or (table.schema is not self._seen and not table.schema.equals(self._seen)):
             self._places = {column: self._place(table.schema, column) for column in self._needed}
             self._seen = table.schema
-        return {column: self._whole(column, table.column(place)) for column, place in self._places.items()}
+        found = {column: self._whole(column, table.column(place)) for column, place in self._places.items()}
+        for column, zone in self._zones.items():
+            found[column] = instants(found[column], zone)
+        return found
 
     def _place(self, schema: pa.Schema, column: str) -> int:
         places = schema.get_all_field_indices(column)

@@ -6,7 +6,7 @@ outputs may be others as long as the columns were kept (`stored_types` compares 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ def described(query: Query) -> dict[str, Any]:
         ],
         "thetas": [expression_text(theta.expr, aliases) for theta in query.thetas],
         "time": str(query.time_type),
+        **({"assumed zones": query.assumed_zones} if query.assumed_zones else {}),
     }
 
 
@@ -57,6 +58,7 @@ def query_as_json(query: Query) -> dict[str, Any]:
 def check_query(query: Query, snapshot: Snapshot) -> None:
     """Refuse a snapshot that a query cannot go on with."""
     stored = snapshot.meta
+    check_zones(query, stored["query"].get("assumed zones", {}))
     check_types(query, stored["types"])
     difference = same_or_reason(stored["query"], described(query))
     if difference is not None:
@@ -91,6 +93,18 @@ def _stored_name(name: PayloadName) -> str:
 def windows_as_json(query: Query) -> list[list[Any]]:
     """The windows of the inputs, to compare with later."""
     return [[one.window.kind.value, one.window.size] for one in query.inputs]
+
+
+def check_zones(query: Query, stored: Mapping[str, Mapping[str, str]]) -> None:
+    """Refuse to read times without a zone in another zone than the rows that are there were read in."""
+    for stream in query.streams:
+        before, after = (" ".join(zones.get(stream, {}).values()) for zones in (stored, query.assumed_zones))
+        if before != after:
+            right = f"assume_zone={before!r}" if before else "no assume_zone"
+            raise SnapshotError(
+                f"restore: event times of {stream!r} without a zone were read in {before or 'UTC'} and would be read "
+                f"in {after or 'UTC'}; give {right}, as before"
+            )
 
 
 def check_windows(query: Query, stored: Sequence[Sequence[Any]]) -> None:

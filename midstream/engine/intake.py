@@ -21,6 +21,7 @@ from midstream.errors import InputError, did_you_mean, shown
 from midstream.query.model import Query
 from midstream.query.names import free_name
 from midstream.query.plain import plain_type
+from midstream.query.zones import instants
 from midstream.state.arrow import chunks_of
 from midstream.state.sizes import wide_type
 from midstream.tables import NotATable, TableLike, as_table, type_name
@@ -61,7 +62,8 @@ class Receiver:
             assert event_time is not None
             needed = dict.fromkeys([event_time, *(name for number in numbers for name in readers[number].needed)])
             self._event_times[stream] = event_time
-            self._bindings[stream] = TableBinding(stream, query.schemas[stream], tuple(needed))
+            zones = query.assumed_zones.get(stream)
+            self._bindings[stream] = TableBinding(stream, query.schemas[stream], tuple(needed), zones)
 
     def receive(
         self,
@@ -80,7 +82,8 @@ class Receiver:
         for stream in self._query.streams:
             if stream not in tables:
                 continue
-            table = _table(f"push: {stream!r}", tables[stream], self._query.schemas[stream])
+            declared = self._query.declared_schema(stream)
+            table = _table(f"push: {stream!r}", tables[stream], declared)
             columns = self._bindings[stream].columns(table)
             judged = self._judge(stream, columns, reached)
             accepted[stream] = _accepted(columns, self._bindings[stream].large, judged)
@@ -89,7 +92,7 @@ class Receiver:
             if judged.refused:
                 refused[stream] = {reason: int(np.count_nonzero(mask)) for reason, mask in judged.refused.items()}
                 if self._keeps_refused:
-                    rows[stream] = _refused_rows(table, self._query.schemas[stream], judged)
+                    rows[stream] = _refused_rows(table, declared, judged)
         return Intake(accepted, maxima, refused, rows, given)
 
     def _judge(self, stream: str, columns: Mapping[str, pa.Array], reached: Watermark) -> Judged:
@@ -130,14 +133,21 @@ class Receiver:
         if watermark is None:
             return None
         if isinstance(watermark, Mapping):
-            return {stream: microseconds(value) for stream, value in self._by_stream(list(watermark.items())).items()}
-        return microseconds(watermark)
+            return {stream: self.moment(value) for stream, value in self._by_stream(list(watermark.items())).items()}
+        return self.moment(watermark)
+
+    def moment(self, value: WatermarkLike, call: str = "push") -> int:
+        """A given watermark in microseconds; without a zone it is read as event times without one are."""
+        zones = [zone for columns in self._query.assumed_zones.values() for zone in columns.values()]
+        return microseconds(value, call, zones[0] if zones else None)
 
 
-def microseconds(value: WatermarkLike, call: str = "push") -> int:
-    """A moment in microseconds since 1970; a datetime without a zone is taken as UTC."""
+def microseconds(value: WatermarkLike, call: str = "push", assumed_zone: str | None = None) -> int:
+    """A moment in microseconds since 1970; a datetime without a zone is in the assumed one, or UTC."""
     if isinstance(value, datetime.datetime) and value == value:  # pandas' NaT is a datetime too
         moment = value if value.utcoffset() is not None else value.replace(tzinfo=datetime.timezone.utc)
+        if assumed_zone is not None and moment is not value:
+            return int(instants(pa.array([value], pa.timestamp("us")), assumed_zone).cast(pa.int64())[0].as_py())
         return int((moment - _EPOCH) // datetime.timedelta(microseconds=1))
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and -(2**63) <= int(value) < 2**63:
         return int(value)

@@ -72,7 +72,7 @@ def _quoted(name: str) -> str:
 def _lines(query: Query) -> Iterator[str]:
     aliases = query.aliases
     for one in query.inputs:
-        yield _input_line(one, query.delays.get(one.source, 0))
+        yield _input_line(query, one)
         for expr in one.filters:
             yield f"  filter {expression_text(expr, aliases)}"
     for key in query.key_classes:
@@ -88,14 +88,15 @@ def _lines(query: Query) -> Iterator[str]:
     yield f"time {query.time_type}"
 
 
-def _input_line(one: Input, delay: int) -> str:
+def _input_line(query: Query, one: Input) -> str:
     kept = ", ".join(one.columns) or "nothing"
     if one.is_static:
         return f"input {one.alias}: {one.source}, a static table, keeps {kept}"
+    delay = query.delays.get(one.source, 0)
     late = f", delay {duration_text(delay)}" if delay else ""
-    return (
-        f"input {one.alias}: {one.source} [{window_text(one.window)}], event time {one.event_time}{late}, keeps {kept}"
-    )
+    zones = query.assumed_zones.get(one.source, {}).values()
+    time = " in ".join([str(one.event_time), *zones])
+    return f"input {one.alias}: {one.source} [{window_text(one.window)}], event time {time}{late}, keeps {kept}"
 
 
 def window_text(window: Window) -> str:

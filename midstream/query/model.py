@@ -12,7 +12,8 @@ the order of FROM and everything else refers to them by that number. WHERE has b
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
@@ -177,6 +178,15 @@ class Output:
     expr: Expr
 
 
+def without_zones(schema: pa.Schema, columns: Iterable[str]) -> pa.Schema:
+    """A schema in which some columns are timestamps without a zone."""
+    for name in columns:
+        place = schema.get_field_index(name)
+        plain = pa.timestamp(schema.field(place).type.unit)
+        schema = schema.set(place, schema.field(place).with_type(plain))
+    return schema
+
+
 @dataclass(frozen=True)
 class Query:
     """A query, understood and checked. Made by `midstream.query`.
@@ -187,7 +197,8 @@ class Query:
     ('a', 'b')
 
     `time_type` is the type of event time in results: int64, or timestamp[us] in the first stream's zone.
-    `delays` gives each stream's (source's) allowed delay in microseconds. `schemas` has every source in FROM.
+    `delays` gives each stream's (source's) allowed delay in microseconds. `schemas` has every source in FROM. Event
+    times that were declared without a zone are there with the zone that `assumed_zones` has for stream and column.
     """
 
     text: str
@@ -199,6 +210,7 @@ class Query:
     time_type: pa.DataType
     schemas: dict[str, pa.Schema]
     delays: dict[str, int]
+    assumed_zones: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         text = " ".join(self.text.split())
@@ -217,6 +229,10 @@ class Query:
     def tables(self) -> tuple[str, ...]:
         """The names of the static tables, in the order of FROM, each once."""
         return tuple(dict.fromkeys(one.source for one in self.inputs if one.is_static))
+
+    def declared_schema(self, source: str) -> pa.Schema:
+        """The schema of a source as it was given to the query: what is pushed has no zone where one is assumed."""
+        return without_zones(self.schemas[source], self.assumed_zones.get(source, {}))
 
     @cached_property
     def output_schema(self) -> pa.Schema:

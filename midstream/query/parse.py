@@ -27,17 +27,25 @@ from midstream.query.predicates import Predicates, groups, take_apart
 from midstream.query.schemas import SchemaLike, as_schema
 from midstream.query.sources import Entry, From, read_from
 from midstream.query.syntax import Source
-from midstream.query.times import Delay, EventTime, Times, read_times
+from midstream.query.times import Delay, EventTime, Times, read_times, with_zones
 from midstream.tables import type_name
 
 
-def query(text: str, schemas: Mapping[str, SchemaLike], event_time: EventTime = None, delay: Delay = 0) -> Query:
+def query(
+    text: str,
+    schemas: Mapping[str, SchemaLike],
+    event_time: EventTime = None,
+    delay: Delay = 0,
+    assume_zone: str | None = None,
+) -> Query:
     """Understand a continuous query.
 
     `schemas` has a schema for every name in FROM: a pyarrow schema, a dict of columns with their types, or an example
     such as a pandas or polars frame, a dict of columns or a list of dicts. `event_time` is the column that has the
     event time: one name for all streams, or one per stream. `delay` is how late rows may come, as text such as
-    ``30 seconds`` or a timedelta; also one for all or one per stream.
+    ``30 seconds`` or a timedelta; also one for all or one per stream. `assume_zone` is the time zone in which event
+    times without one are read, such as ``Europe/Berlin``; a query whose streams are partly with and partly without a
+    zone needs it.
 
     >>> orders = pa.schema({"id": pa.int64(), "ts": pa.timestamp("us")})
     >>> payments = pa.schema({"order_id": pa.int64(), "amount": pa.float64(), "ts": pa.timestamp("us")})
@@ -58,16 +66,23 @@ def query(text: str, schemas: Mapping[str, SchemaLike], event_time: EventTime = 
     known = _checked(text, schemas)
     source = Source(text)
     try:
-        return _understand(source, known, event_time, delay)
+        return _understand(source, known, event_time, delay, assume_zone)
     except RecursionError:
         raise source.error(0, "the query is nested too deeply", "write it with fewer parentheses") from None
 
 
-def _understand(source: Source, schemas: Mapping[str, pa.Schema], event_time: EventTime, delay: Delay) -> Query:
+def _understand(
+    source: Source,
+    declared: Mapping[str, pa.Schema],
+    event_time: EventTime,
+    delay: Delay,
+    assume_zone: str | None,
+) -> Query:
     select = check_clauses(source, source.parse())
-    clause = read_from(source, select, schemas)
+    clause = read_from(source, select, declared)
     entries = clause.entries
-    times = read_times(source, entries, schemas, event_time, delay)
+    times = read_times(source, entries, declared, event_time, delay, assume_zone)
+    schemas = with_zones(declared, times.assumed_zones)
     reader = Reader(Scope(source, tuple(one.alias for one in entries), tuple(schemas[one.source] for one in entries)))
     where = select.args.get("where")
     conjuncts = read_conjuncts(reader, [*clause.conditions, *([where.this] if where is not None else [])])
@@ -85,6 +100,7 @@ def _understand(source: Source, schemas: Mapping[str, pa.Schema], event_time: Ev
         time_type=times.type,
         schemas={entry.source: schemas[entry.source] for entry in entries},
         delays=times.delays,
+        assumed_zones=times.assumed_zones,
     )
 
 

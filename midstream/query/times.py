@@ -16,6 +16,7 @@ from midstream.query.model import WindowKind
 from midstream.query.names import listed, spelled
 from midstream.query.sources import Entry
 from midstream.query.syntax import Source
+from midstream.query.zones import checked_zone
 from midstream.tables import type_name
 
 EventTime = str | Mapping[str, str] | None
@@ -24,15 +25,24 @@ Delay = Duration | Mapping[str, Duration]
 
 @dataclass(frozen=True)
 class Times:
-    """The event time column of each source that is a stream, the type of time in results, the allowed delays."""
+    """The event time column of each source that is a stream, the type of time in results, the allowed delays.
+
+    `assumed_zones` has the streams whose event times have no zone, by column with the zone that they are read in.
+    """
 
     columns: dict[str, str]
     type: pa.DataType
     delays: dict[str, int]
+    assumed_zones: dict[str, dict[str, str]]
 
 
 def read_times(
-    source: Source, entries: tuple[Entry, ...], schemas: Mapping[str, pa.Schema], event_time: EventTime, delay: Delay
+    source: Source,
+    entries: tuple[Entry, ...],
+    schemas: Mapping[str, pa.Schema],
+    event_time: EventTime,
+    delay: Delay,
+    assume_zone: str | None,
 ) -> Times:
     """Event times and delays of the streams in FROM."""
     if event_time is not None and not isinstance(event_time, str | Mapping):
@@ -63,9 +73,50 @@ def read_times(
                 f"but of '{first.source}' {_kind(types[first.source])}"
             )
             raise source.error(entry.node, what, "all streams of a query need one kind")
+    _check_zones(source, entries, types, assume_zone)
+    zones = {}
+    if assume_zone is not None:
+        zones = {stream: {column: assume_zone} for stream, column in columns.items() if _is_plain(types[stream])}
     type = types[first.source]
-    time_type = pa.int64() if pa.types.is_integer(type) else pa.timestamp("us", type.tz)
-    return Times(columns, time_type, _delays(delay, columns, schemas))
+    zone = None if pa.types.is_integer(type) else assume_zone if first.source in zones else type.tz
+    time_type = pa.int64() if pa.types.is_integer(type) else pa.timestamp("us", zone)
+    return Times(columns, time_type, _delays(delay, columns, schemas), zones)
+
+
+def with_zones(schemas: Mapping[str, pa.Schema], zones: Mapping[str, Mapping[str, str]]) -> dict[str, pa.Schema]:
+    """The schemas with the assumed zones in the types of their columns."""
+    found = dict(schemas)
+    for stream, columns in zones.items():
+        for column, zone in columns.items():
+            place = found[stream].get_field_index(column)
+            field = found[stream].field(place)
+            found[stream] = found[stream].set(place, field.with_type(pa.timestamp(field.type.unit, zone)))
+    return found
+
+
+def _is_plain(type: pa.DataType) -> bool:
+    return pa.types.is_timestamp(type) and type.tz is None
+
+
+def _check_zones(
+    source: Source, entries: tuple[Entry, ...], types: Mapping[str, pa.DataType], assume_zone: str | None
+) -> None:
+    """Refuse a mixture that nobody has said the meaning of, and a meaning for nothing."""
+    plain = [entry for entry in entries if entry.source in types and _is_plain(types[entry.source])]
+    if assume_zone is not None:
+        checked_zone(assume_zone)
+        if not plain:
+            raise QueryError(
+                f"query: assume_zone={assume_zone!r} says how to read times without a zone, but no stream has such "
+                "event times; leave it out"
+            )
+        return
+    zoned = [entry for entry in entries if entry.source in types and entry not in plain]
+    if plain and zoned:
+        zone = types[zoned[0].source].tz
+        what = f"event time of '{plain[0].source}' has no time zone, but that of '{zoned[0].source}' has ({zone})"
+        right = f"say in which zone the times without one are, such as assume_zone='{zone}'"
+        raise source.error(plain[0].node, what, right)
 
 
 def _column(source: Source, entry: Entry, schema: pa.Schema, named: object) -> tuple[str, pa.DataType]:

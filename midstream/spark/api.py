@@ -47,13 +47,15 @@ def sql(
     host_idle: str = "15 minutes",
     control: str | None = None,
     result_id: bool = False,
+    assume_zone: str | None = None,
 ) -> DataFrame:
     """Join streaming DataFrames by a query; the result is a streaming DataFrame.
 
     `streams` gives the DataFrames by the names that the query has for them. `event_time` names the column with the
     event time, for all or for each stream: a timestamp, a timestamp without zone (taken as UTC), or an integer of
-    microseconds. `delay` is how late rows may be, for all or for each stream, as `withWatermark` takes it; streams that
-    have a watermark keep theirs.
+    microseconds. If only some of the streams' have a zone, `assume_zone` says in which one the others are, such as
+    ``Europe/Berlin``. `delay` is how late rows may be, for all or for each stream, as `withWatermark` takes it; streams
+    that have a watermark keep theirs.
 
     A name that the query has without a window is a static table: a batch DataFrame, which is read once, in the first
     batch, and kept in the checkpoint.
@@ -110,6 +112,7 @@ def sql(
         allow_incomplete=allow_incomplete,
         host_idle=duration(host_idle) / 1e6,
         operator=uuid.uuid4().hex[:8],
+        assume_zone=assume_zone,
         delays=waits | {name: wait for name, frame in frames.items() if (wait := watermark_delay(frame)) is not None},
     )
     _check(spec, frames)
@@ -188,6 +191,7 @@ def explain(
     partitions: int,
     rates: Mapping[str, float] | None = None,
     hot_keys: Mapping[str, Sequence[Any]] | None = None,
+    assume_zone: str | None = None,
 ) -> str:
     """Where rows would go: the dimensions with their shares, and the copies that each stream pays.
 
@@ -198,7 +202,9 @@ def explain(
     """
     schemas = {name: schema_of(name, frame) for name, frame in streams.items()}
     keys = {name: list(values) for name, values in (hot_keys or {}).items()}
-    spec = JoinSpec(text, schemas, event_time, partitions, rates=dict(rates or {}), hot_keys=keys)
+    spec = JoinSpec(
+        text, schemas, event_time, partitions, rates=dict(rates or {}), hot_keys=keys, assume_zone=assume_zone
+    )
     return spec.routing.explain()
 
 

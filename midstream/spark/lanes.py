@@ -77,7 +77,7 @@ def lanes_of(query: Query, shares: Shares, hot: Sequence[HotKey]) -> tuple[Lane,
 
 
 def cell_query_of(query: Query, lanes: Sequence[Lane]) -> Query:
-    """The query that runs in a cell: its sources are the lanes."""
+    """The query that runs in a cell: its sources are the lanes, in which every event time is an instant already."""
     whole = tracks_arrivals(query)
     lane_of = {number: lane for lane in lanes for number in lane.inputs}
     inputs = tuple(
@@ -89,7 +89,7 @@ def cell_query_of(query: Query, lanes: Sequence[Lane]) -> Query:
         given = query.schemas[lane.source]
         schemas[lane.name] = pa.schema([pa.field(name, plain_type(given.field(name).type)) for name in lane.columns])
     delays = {lane.name: query.delays[lane.source] for lane in lanes if lane.source in query.delays}
-    return replace(query, inputs=inputs, schemas=schemas, delays=delays)
+    return replace(query, inputs=inputs, schemas=schemas, delays=delays, assumed_zones={})
 
 
 def _lane(query: Query, shares: Shares, hot: Sequence[HotKey], name: str, numbers: Sequence[int], whole: bool) -> Lane:

@@ -94,7 +94,8 @@ def _packed(spec: JoinSpec, source: str, frame: DataFrame, delay: int | None) ->
     columns = [F.col(_quoted(name)).alias(f"c{place}") for place, name in enumerate(names)]
     if frame.isStreaming:
         assert event_time is not None
-        frame = with_watermark(frame, source, event_time, delay)
+        zone = spec.query.assumed_zones.get(source, {}).get(event_time)
+        frame = with_watermark(frame, source, event_time, delay, zone)
     return frame.select(*columns).mapInArrow(packer(spec, source, names), PACKED_DDL)
 
 
@@ -125,8 +126,13 @@ def watermark_delay(frame: DataFrame) -> int | None:
     return next((int(one) * 1000 for one in marks if one is not None), None)
 
 
-def with_watermark(frame: DataFrame, source: str, event_time: str, delay: int | None) -> DataFrame:
-    """The rows with Spark's watermark on their event time, unless the DataFrame has one already."""
+def with_watermark(
+    frame: DataFrame, source: str, event_time: str, delay: int | None, zone: str | None = None
+) -> DataFrame:
+    """The rows with Spark's watermark on their event time, unless the DataFrame has one already.
+
+    `zone` is that of event times without one, or None if they are in UTC.
+    """
     kind = frame.schema[event_time].dataType
     marked = [field.name for field in frame.schema.fields if _WATERMARK_KEY in (field.metadata or {})]
     if marked:
@@ -144,7 +150,14 @@ def with_watermark(frame: DataFrame, source: str, event_time: str, delay: int | 
     if isinstance(kind, TimestampType):
         return frame.withWatermark(_quoted(event_time), wait)
     derived = free_name(_DERIVED, frame.columns)
+    if zone is not None:
+        frame, event_time = frame.withColumn(derived, in_utc(event_time, zone)), derived
     return frame.withColumn(derived, as_timestamp(event_time, kind)).withWatermark(derived, wait)
+
+
+def in_utc(name: str, zone: str) -> Any:
+    """What a clock in UTC shows when one in a zone shows an event time; gaps and folds as in `query.zones`."""
+    return F.convert_timezone(F.lit(zone), F.lit("UTC"), F.col(_quoted(name)))
 
 
 def as_timestamp(name: str, kind: Any) -> Any:

@@ -94,7 +94,8 @@ class Router:
         self._lanes = [_LaneRouter(routing, at) for at, lane in enumerate(routing.lanes) if lane.source == found[0]]
         self._event_time = self._lanes[0].event_time
         needed = dict.fromkeys(name for lane in self._lanes for name in lane.needed)
-        self._binding = TableBinding(found[0], query.schemas[found[0]], tuple(needed))
+        zones = query.assumed_zones.get(found[0])
+        self._binding = TableBinding(found[0], query.schemas[found[0]], tuple(needed), zones)
 
     def split(self, table: pa.Table | pa.RecordBatch) -> Split:
         """The rows of a table by lane and cell."""

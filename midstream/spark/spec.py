@@ -26,7 +26,7 @@ class JoinSpec:
 
     `schedule` lists moments of event time, in microseconds, and the plans that cells change to when the watermark has
     reached them. `operator` tells two joins of one streaming query apart. `delays` are how long the watermark waits for
-    rows of a stream, in microseconds.
+    rows of a stream, in microseconds. `assume_zone` is the zone of event times without one.
     """
 
     text: str
@@ -42,11 +42,12 @@ class JoinSpec:
     host_idle: float = 900.0
     operator: str = ""
     delays: Mapping[str, int] = field(default_factory=dict)
+    assume_zone: str | None = None
 
     @cached_property
     def query(self) -> Query:
         """The query as the user wrote it."""
-        return parse_query(self.text, self.schemas, self.event_time)
+        return parse_query(self.text, self.schemas, self.event_time, assume_zone=self.assume_zone)
 
     @cached_property
     def routing(self) -> Routing:
@@ -96,6 +97,7 @@ class JoinSpec:
             "host_idle": self.host_idle,
             "operator": self.operator,
             "delays": dict(self.delays),
+            "assume_zone": self.assume_zone,
         }
         return json.dumps(told, sort_keys=True)
 

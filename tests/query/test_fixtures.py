@@ -5,6 +5,7 @@ A fixture file has cases of this form; settings are optional, and without them e
     === what the case is about
     event_time: orders = ts, payments = ts
     delay: orders = 5 seconds
+    assume_zone: Europe/Berlin
     SELECT ...
     ---
     what `describe` prints, or "error: " and the message
@@ -50,7 +51,7 @@ SCHEMAS = {
             "items": pa.int32(),
             "price": pa.decimal128(10, 2),
             "day": pa.date32(),
-            "ts": pa.timestamp("ns", "Europe/Berlin"),
+            "ts": pa.timestamp("ns"),
         }
     ),
     "Shipments": pa.schema(
@@ -64,6 +65,7 @@ SCHEMAS = {
     ),
     "ticks": pa.schema({"id": pa.uint32(), "small": pa.int8(), "at": pa.int64(), "day": pa.date32()}),
     "carriers": pa.schema({"carrier": pa.large_string(), "rate": pa.float64()}),
+    "visits": pa.schema({"id": pa.int64(), "ts": pa.timestamp("ms", "Europe/Berlin")}),
     "twins": pa.schema([("x", pa.int64()), ("X", pa.int64()), ("ts", TIME)]),
 }
 
@@ -73,6 +75,7 @@ class Case:
     title: str
     event_time: str | dict[str, str] | None
     delay: int | str | dict[str, str]
+    assume_zone: str | None
     text: str
     expected: str
 
@@ -81,13 +84,13 @@ def read_cases(path: Path) -> Iterator[Case]:
     for block in re.split(r"^=== ", path.read_text(), flags=re.MULTILINE)[1:]:
         title, _, rest = block.partition("\n")
         settings: dict[str, str] = {}
-        while match := re.match(r"(event_time|delay): *(.*)\n", rest):
+        while match := re.match(r"(event_time|delay|assume_zone): *(.*)\n", rest):
             settings[match.group(1)] = match.group(2)
             rest = rest[match.end() :]
         text, expected = SEPARATOR.split(rest, maxsplit=1)
         event_time = _setting(settings.get("event_time", "ts"))
         yield Case(title, None if event_time == "none" else event_time, _setting(settings.get("delay", "0 s")),
-                   text.removesuffix("\n"), expected.strip("\n"))  # fmt: skip
+                   settings.get("assume_zone"), text.removesuffix("\n"), expected.strip("\n"))  # fmt: skip
 
 
 def _setting(text: str) -> str | dict[str, str]:
@@ -98,7 +101,7 @@ def _setting(text: str) -> str | dict[str, str]:
 
 def outcome(case: Case) -> str:
     try:
-        return describe(query(case.text, SCHEMAS, case.event_time, case.delay))
+        return describe(query(case.text, SCHEMAS, case.event_time, case.delay, case.assume_zone))
     except QueryError as error:
         return f"error: {error}"
 
@@ -120,7 +123,7 @@ def test_the_fixtures_are_found() -> None:
 def test_every_error_says_where(case: Case) -> None:
     if case.expected.startswith("error: "):
         place = re.search(r" at line \d+, column \d+(;|$)", case.expected)
-        argument = re.match("error: query: (event_time names|delay )", case.expected)
+        argument = re.match("error: query: (event_time names|delay |assume_zone=)", case.expected)
         assert place or argument
 
 

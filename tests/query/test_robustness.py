@@ -15,7 +15,7 @@ from midstream.query import Query, query
 
 SCHEMAS = {
     "orders": pa.schema({"id": pa.int64(), "name": pa.string(), "total": pa.float64(), "ts": pa.timestamp("us")}),
-    "payments": pa.schema({"id": pa.int32(), "total": pa.decimal128(8, 2), "ts": pa.timestamp("ms", "UTC")}),
+    "payments": pa.schema({"id": pa.int32(), "total": pa.decimal128(8, 2), "ts": pa.timestamp("ms")}),
     "rates": pa.schema({"name": pa.string(), "rate": pa.float32(), "day": pa.date32()}),
 }
 TEXTS = (

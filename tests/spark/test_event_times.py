@@ -117,3 +117,43 @@ def test_plain_times_become_moments_of_utc(spark: Any, tmp_path: Path) -> None:
     ).selectExpr("unix_micros(t) AS t", "unix_micros(s) AS s", "n")
     for place, row in enumerate(found.collect()):
         assert (row.t, row.s) == (row.n, place)
+
+
+BERLIN = "Europe/Berlin"
+#: What clocks in Berlin show around the hour that they skip, and around the one that they show twice.
+CLOCK = [(at + minutes * 60) * SECOND for at in (1_774_751_400, 1_792_895_400) for minutes in range(-150, 151, 25)]
+CLOCK_TEXT = "SELECT a.n AS a, b.n AS b FROM a [RANGE 20 MINUTES], b [RANGE 20 MINUTES] WHERE a.k = b.k"
+
+
+@pytest.mark.versions
+def test_a_clock_beside_instants(spark: Any, tmp_path: Path) -> None:
+    """Times without a zone are read in the one that was given, not in that of the session."""
+    from pyspark.sql import functions as F
+
+    from midstream.query.zones import instants
+    from midstream.spark.operator import as_timestamp, in_utc
+
+    numbers = list(range(len(CLOCK)))
+    shown = pa.array(CLOCK, PLAIN)
+    real = instants(shown, BERLIN).cast(ZONED)
+    tables = {
+        "a": pa.table({"n": numbers, "k": [one % 2 for one in numbers], "ts": shown}),
+        "b": pa.table({"n": numbers, "k": [one % 2 for one in numbers], "ts": real}),
+    }
+    for name, table in tables.items():
+        streams.write(tmp_path / name, [table.slice(0, 13), table.slice(13)])
+    frames = {name: streams.stream(spark, tmp_path / name) for name in tables}
+    with pytest.raises(ms.QueryError, match=r"event time of 'a' has no time zone.*assume_zone='UTC'"):
+        ms.spark.sql(CLOCK_TEXT, frames, "ts", "1 day", partitions=2)
+    joined = ms.spark.sql(CLOCK_TEXT, frames, "ts", "1 day", partitions=2, assume_zone=BERLIN)
+    ran = streams.run(joined, tmp_path / "checkpoint")
+    query = ms.query(CLOCK_TEXT, {name: table.schema for name, table in tables.items()}, "ts", assume_zone=BERLIN)
+    expected = ms.Engine(query).push(tables)
+    assert ran.rows == streams.rows_of(expected)
+    assert expected.num_rows > len(numbers)
+    assert ran.watermarks[1] == max(real.cast(pa.int64()).to_pylist()[:13]) - 24 * 3600 * SECOND
+
+    read = spark.read.parquet(str(tmp_path / "a")).withColumn("utc", in_utc("ts", BERLIN))
+    moment = as_timestamp("utc", read.schema["utc"].dataType)
+    found = dict(read.select("n", F.unix_micros(moment)).collect())
+    assert [found[number] for number in numbers] == real.cast(pa.int64()).to_pylist()
