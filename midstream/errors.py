@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 _LONGEST = 80
 
@@ -40,8 +41,19 @@ class MidstreamError(Exception):
     """The root of every error that Midstream raises on purpose."""
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where in a query's text something is wrong, as an offset, what it is, and what would be right."""
+
+    offset: int
+    what: str
+    right: str
+
+
 class QueryError(MidstreamError):
-    """The query text, or the schemas given with it, cannot be understood."""
+    """The query text, or the schemas given with it, cannot be understood; `place` is set if it is about the text."""
+
+    place: Place | None = None
 
 
 class PlanError(MidstreamError):

@@ -85,7 +85,7 @@ class Engine:
         self._recorders: list[Recorder] = []
         self._pipeline = Pipeline(query, plan)
         self._receiver = Receiver(query, self._pipeline.readers, options.longest_jump, options.keeps_late)
-        self._watermark = Watermark({stream: query.delays.get(stream, 0) for stream in query.streams})
+        self._watermark = Watermark({stream: query.delays.get(stream, 0) for stream in query.streams}, query.time_type)
         self._rows_in = dict.fromkeys(query.streams, 0)
         self._rows_out = 0
         self._refused: dict[str, dict[str, int]] = {stream: {} for stream in query.streams}

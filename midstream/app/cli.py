@@ -118,6 +118,12 @@ def explain(
             help="The column of event time: one for all streams, or 'stream=column' once for each.",
         ),
     ] = None,
+    assume_zone: Annotated[
+        str | None,
+        typer.Option(
+            "--assume-zone", metavar="ZONE", help="The time zone of event times without one: 'Europe/Berlin'."
+        ),
+    ] = None,
     plan: Annotated[
         str | None, typer.Option("--plan", "-p", help="Draw this plan, '((o p) s)', instead of the default one.")
     ] = None,
@@ -151,15 +157,17 @@ def explain(
     import midstream as ms
     from midstream.app.data import read_tables
     from midstream.app.explain import explain as explained
-    from midstream.app.schemas import read_event_times, read_schemas
+    from midstream.app.schemas import check_given, read_event_times, read_schemas
     from midstream.plan import default_plan, parse_plan
 
+    written = _query_text(query_file, text)
     schemas = read_schemas(schema or [])
     tables = read_tables(data or [], schemas)
     query = ms.query(
-        _query_text(query_file, text),
-        schemas={name: table.schema for name, table in tables.items()} | schemas,
+        written,
+        schemas=check_given({name: table.schema for name, table in tables.items()} | schemas, written),
         event_time=read_event_times(event_time or ["ts"]),
+        assume_zone=assume_zone,
     )
     given = None if plan is None else parse_plan(plan, query.aliases)
     if migrate is None:

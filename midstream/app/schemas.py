@@ -7,14 +7,16 @@ themselves, each a name and a type. A type is Arrow's name (`int64`, `timestamp[
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from midstream.errors import QueryError
+from midstream.errors import QueryError, did_you_mean
+from midstream.query.names import spelled
 from midstream.query.schemas import type_of
+from midstream.query.sources import source_names
 
 _NOT_IN_PARENTHESES = re.compile(r",(?![^(]*\))")
 
@@ -37,6 +39,23 @@ def read_schemas(given: Sequence[str]) -> dict[str, pa.Schema]:
         schemas[name] = (
             _from_file(name, Path(what)) if Path(what).suffix.lower() in _READERS else _from_columns(name, what)
         )
+    return schemas
+
+
+def check_given(schemas: Mapping[str, pa.Schema], text: str) -> Mapping[str, pa.Schema]:
+    """The schemas, if every name in the query's FROM has one; else an error that says how to give it.
+
+    >>> check_given({}, "SELECT o.id FROM orders [ROWS 5] o")
+    Traceback (most recent call last):
+    midstream.errors.QueryError: explain: the columns of 'orders' are not known; give them with --schema 'orders=...
+    """
+    for name in source_names(text):
+        if not spelled(name, schemas):
+            hint = did_you_mean(name, schemas)
+            raise QueryError(
+                f"explain: the columns of '{name}' are not known; {hint}give them with "
+                f"--schema '{name}=ts timestamp, id bigint' or --schema {name}={name}.parquet"
+            )
     return schemas
 
 

@@ -19,7 +19,7 @@ from midstream.engine.stored_types import check_types, in_type, types_as_json
 from midstream.errors import SnapshotError
 from midstream.kernels import rings as kernels
 from midstream.kernels.types import LARGEST
-from midstream.query.describe import expression_text
+from midstream.query.describe import expression_text, window_text
 from midstream.query.model import Query, Window, WindowKind
 from midstream.state.arrow import single
 from midstream.state.indexes import Ints
@@ -115,9 +115,8 @@ def check_windows(query: Query, stored: Sequence[Sequence[Any]]) -> None:
         same_kind = one.window.kind is before.kind and one.window.size <= before.size
         if not same_kind and not (before.kind is WindowKind.UNBOUNDED and one.window.kind in limits[:1]):
             raise SnapshotError(
-                f"restore: the window of {one.alias!r} was {before.kind.name} {before.size or ''}".rstrip()
-                + f" and would become {one.window.kind.name} {one.window.size or ''}".rstrip()
-                + "; rows that it needs are gone: keep the window or make it smaller"
+                f"restore: the window of {one.alias!r} was [{window_text(before)}] and would become "
+                f"[{window_text(one.window)}]; rows that it needs are gone: keep the window or make it smaller"
             )
 
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from midstream.errors import InputError
+import pyarrow as pa
+
+from midstream.errors import InputError, did_you_mean
 from midstream.kernels.types import SMALLEST
+from midstream.query.moments import moment_text
 
 NONE_YET = int(SMALLEST)
 
@@ -18,8 +21,9 @@ NONE_YET = int(SMALLEST)
 class Watermark:
     """What each stream has reached, and the query's watermark, which never goes back."""
 
-    def __init__(self, delays: Mapping[str, int]):
+    def __init__(self, delays: Mapping[str, int], time_type: pa.DataType | None = None):
         self._delays = dict(delays)
+        self._time_type = pa.int64() if time_type is None else time_type
         self.maxima: dict[str, int] = {}
         self.given: dict[str, int] = {}
         self.is_explicit = False
@@ -31,17 +35,21 @@ class Watermark:
             for stream, value in given.items():
                 if stream not in self._delays:
                     known = ", ".join(self._delays)
-                    raise InputError(f"push: watermark for unknown stream {stream!r}; streams: {known}")
+                    hint = did_you_mean(stream, self._delays)
+                    raise InputError(f"push: watermark for unknown stream {stream!r}; {hint}streams: {known}")
                 before = self.given.get(stream)
                 if before is not None and value < before:
                     raise InputError(
-                        f"push: the watermark of stream {stream!r} would go back from {before} to {value}; "
-                        "give one that is at least as large"
+                        f"push: the watermark of stream {stream!r} would go back {self._way(before, value)}; "
+                        "give the same or a later one"
                     )
         elif given is not None and given < self.current:
             raise InputError(
-                f"push: the watermark would go back from {self.current} to {given}; give one that is at least as large"
+                f"push: the watermark would go back {self._way(self.current, given)}; give the same or a later one"
             )
+
+    def _way(self, before: int, after: int) -> str:
+        return f"from {moment_text(before, self._time_type)} to {moment_text(after, self._time_type)}"
 
     def after(self, maxima: Mapping[str, int], given: int | Mapping[str, int] | None) -> int:
         """The watermark after a push with these largest event times and this explicit watermark; changes nothing."""
@@ -89,6 +97,6 @@ class Watermark:
         self.is_explicit, self.current = stored["is_explicit"], stored["current"]
 
     def copy(self) -> Watermark:
-        twin = Watermark(self._delays)
+        twin = Watermark(self._delays, self._time_type)
         twin.from_json(self.to_json())
         return twin

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 
+import numpy as np
 import pyarrow as pa
 
 _FRACTION = re.compile(r"\.(\d{1,6})(?!\d)")
@@ -34,4 +35,4 @@ def moment_text(microseconds: int, type: pa.DataType) -> str:
     try:
         return str(pa.scalar(microseconds, type).as_py())
     except (ValueError, OverflowError):  # years that Python does not know
-        return f"{microseconds} microseconds"
+        return f"{np.datetime64(microseconds, 'us')}Z"

@@ -49,17 +49,20 @@ def listed(names: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Scope:
-    """The inputs that columns can come from: aliases and their schemas, in the order of FROM."""
+    """The inputs that columns can come from: aliases, their schemas and what FROM calls them, in its order."""
 
     source: Source
     aliases: tuple[str, ...]
     schemas: tuple[pa.Schema, ...]
+    names: tuple[str, ...] = ()
 
     def input(self, identifier: exp.Expr) -> int:
         """The number of the input that an alias names."""
         found = spelled(identifier.name, self.aliases)
         if not found:
-            right = f"{did_you_mean(identifier.name, self.aliases)}aliases in FROM: {listed(self.aliases)}"
+            called = [self.aliases[at] for at, name in enumerate(self.names) if spelled(name, [identifier.name])]
+            hint = f"FROM calls it {' and '.join(called)}; " if called else did_you_mean(identifier.name, self.aliases)
+            right = f"{hint}aliases in FROM: {listed(self.aliases)}"
             raise self.source.error(identifier, f"unknown alias '{identifier.name}'", right)
         return self.aliases.index(found[0])
 

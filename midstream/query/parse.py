@@ -83,7 +83,8 @@ def _understand(
     entries = clause.entries
     times = read_times(source, entries, declared, event_time, delay, assume_zone)
     schemas = with_zones(declared, times.assumed_zones)
-    reader = Reader(Scope(source, tuple(one.alias for one in entries), tuple(schemas[one.source] for one in entries)))
+    aliases, names = tuple(entry.alias for entry in entries), tuple(entry.source for entry in entries)
+    reader = Reader(Scope(source, aliases, tuple(schemas[name] for name in names), names))
     where = select.args.get("where")
     conjuncts = read_conjuncts(reader, [*clause.conditions, *([where.this] if where is not None else [])])
     first_stream = next(number for number, entry in enumerate(entries) if entry.source in times.columns)

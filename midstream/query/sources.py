@@ -45,6 +45,21 @@ class From:
     crossed: tuple[tuple[int, int], ...]
 
 
+def source_names(text: str) -> list[str]:
+    """The names of streams and tables in a query's FROM, as it spells them.
+
+    >>> source_names("SELECT * FROM orders [ROWS 5] o JOIN rates ON o.currency = rates.currency")
+    ['orders', 'rates']
+    """
+    select = Source(text).parse()
+    entries = [select.args.get("from_"), *(select.args.get("joins") or [])]
+    return [_written(entry.this) for entry in entries if entry is not None and isinstance(entry.this, exp.Table)]
+
+
+def _written(table: exp.Table) -> str:
+    return ".".join(part.name for part in table.parts)
+
+
 def read_from(source: Source, select: exp.Select, schemas: Mapping[str, pa.Schema]) -> From:
     """The FROM clause of a SELECT."""
     clause = select.args.get("from_")
@@ -93,7 +108,7 @@ def _entry(source: Source, node: exp.Expr, schemas: Mapping[str, pa.Schema], use
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or extra:
         what = f"'{source.written(node)}' is not supported in FROM"
         raise source.error(node, what, "write a stream's name, its window and its alias")
-    written = ".".join(part.name for part in node.parts)
+    written = _written(node)
     found = spelled(written, schemas)
     if not found:
         right = f"{did_you_mean(written, schemas)}streams given: {listed(schemas)}"

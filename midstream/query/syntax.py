@@ -23,11 +23,12 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
 
-from midstream.errors import QueryError
+from midstream.errors import Place, QueryError
 
 QUERY_TEXT = "a query is SELECT ... FROM ... WHERE ..."
 
 _EXTENT = "extent"
+_CLAUSES = frozenset({TokenType.FROM, TokenType.WHERE, TokenType.JOIN, TokenType.ON, TokenType.ALIAS})
 
 
 class _CqlParser(SparkParser):
@@ -94,7 +95,9 @@ class Source:
     def error(self, at: exp.Expr | Token | int, what: str, right: str = "") -> QueryError:
         """An error that says where, what, and what would be right."""
         offset = at if isinstance(at, int) else at.start if isinstance(at, Token) else self.extent(at)[0]
-        return QueryError(f"query: {what} at {self.place(offset)}" + (f"; {right}" if right else ""))
+        problem = QueryError(f"query: {what} at {self.place(offset)}" + (f"; {right}" if right else ""))
+        problem.place = Place(offset, what, right)
+        return problem
 
     def extent(self, node: exp.Expr) -> tuple[int, int]:
         """The first and the last offset of what a node was written as."""
@@ -146,6 +149,7 @@ class Source:
     def parse(self) -> exp.Expr:
         """The syntax tree of the one statement in the text."""
         self._check_statement()
+        self._check_parentheses()
         try:
             statements = _Cql().parser().parse(self._sql_tokens, self.text)
         except ParseError as error:
@@ -170,6 +174,34 @@ class Source:
         second = next((tokens[index + 1] for index in ends if index + 1 not in (*ends, len(tokens))), None)
         if second is not None:
             raise self.error(second, "a second statement is not supported", "write one SELECT")
+
+    def _check_parentheses(self) -> None:
+        """Name a parenthesis without its partner: sqlglot overlooks some, and blames other words for others."""
+        opened: list[Token] = []
+        for token in self._sql_tokens:
+            if token.token_type == TokenType.L_PAREN:
+                opened.append(token)
+            elif token.token_type == TokenType.R_PAREN:
+                if not opened:
+                    raise self.error(token, "')' has no '(' before it", "take it out, or open it")
+                opened.pop()
+        if opened:
+            raise self._never_closed(opened[-1])
+
+    def _never_closed(self, opened: Token) -> QueryError:
+        return self.error(opened, "')' is missing: '(' is never closed", "add ')' where it ends")
+
+    def _opened_before(self, token: Token) -> Token | None:
+        """The parenthesis inside which a token stands."""
+        opened: list[Token] = []
+        for one in self._sql_tokens:
+            if one.start >= token.start:
+                break
+            if one.token_type == TokenType.L_PAREN:
+                opened.append(one)
+            elif one.token_type == TokenType.R_PAREN and opened:
+                opened.pop()
+        return opened[-1] if opened else None
 
     def _joined(self, tokens: Iterable[Token]) -> str:
         pieces: list[str] = []
@@ -233,5 +265,9 @@ class Source:
         missing = str(details.get("description") or "").startswith("Required")
         if token is None or (token is self._sql_tokens[-1] and missing):
             return self.error(len(self.text.rstrip()), "the text ends where something more is expected")
+        opened = self._opened_before(token) if token.token_type in _CLAUSES else None
+        if opened is not None:
+            what, right = f"')' is missing before '{token.text}'", f"close the '(' at {self.place(opened.start)}"
+            return self.error(token, what, right)
         what = f"something is missing after '{shown}'" if missing else f"'{shown}' is not expected here"
         return self.error(token, f"syntax error: {what}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import itertools
 import json
 import logging
 import uuid
@@ -12,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from midstream.engine.intake import microseconds
-from midstream.errors import InputError, QueryError, SparkError
+from midstream.errors import InputError, QueryError, SparkError, did_you_mean
 from midstream.migrate import STRATEGIES
 from midstream.plan import parse_plan
-from midstream.query.durations import duration
+from midstream.query.durations import Duration, duration
 from midstream.query.names import listed, spelled
 from midstream.spark.compat import check_version
 from midstream.spark.control_folder import ControlFolder
+from midstream.spark.join_text import JoinText
 from midstream.spark.listener import listen
 from midstream.spark.operator import DataFrame, joined, schema_of, travels_narrow, watermark_delay
 from midstream.spark.result_ids import COLUMN
@@ -129,11 +129,11 @@ def sql(
 def join(
     streams: Mapping[str, DataFrame],
     on: str | Sequence[str],
-    within: str | Mapping[str, str],
+    within: Duration | Mapping[str, Duration],
     event_time: str | Mapping[str, str],
     delay: str | Mapping[str, str] | None = None,
     *,
-    select: Sequence[str] = ("*",),
+    select: str | Sequence[str] = ("*",),
     **options: Any,
 ) -> DataFrame:
     """Join streaming DataFrames without writing a query.
@@ -153,34 +153,11 @@ def join(
             select=["orders.customer", "payments.amount"],
         )
     """
-    return sql(join_text(streams, on, within, select), streams, event_time, delay, **options)
-
-
-def join_text(
-    streams: Mapping[str, Any], on: str | Sequence[str], within: str | Mapping[str, str], select: Sequence[str]
-) -> str:
-    """The query that `join` stands for.
-
-    >>> join_text({"o": 0, "p": 0}, "id", "10 minutes", ["o.id"])
-    'SELECT o.id FROM o [RANGE 10 MINUTES], p [RANGE 10 MINUTES] WHERE o.id = p.id'
-    """
-    names = list(streams)
-    if len(names) < 2:
-        raise SparkError("join: give at least two streams")
-    windows = dict.fromkeys(names, within) if isinstance(within, str) else dict(within)
-    for name in windows:
-        if name not in names:
-            raise SparkError(f"join: window of an unknown stream {name!r}; streams: {', '.join(names)}")
-    for name in names:
-        if name not in windows:
-            raise SparkError(f"join: no window for stream {name!r}; give within={{{name!r}: '10 minutes'}}")
-    if isinstance(on, str) and on.isidentifier():
-        conditions = [f"{left}.{on} = {right}.{on}" for left, right in itertools.pairwise(names)]
-    else:
-        conditions = [on] if isinstance(on, str) else list(on)
-    inputs = ", ".join(f"{name} [RANGE {windows[name].upper()}]" for name in names)
-    where = " AND ".join(conditions if len(conditions) == 1 else (f"({one})" for one in conditions))
-    return f"SELECT {', '.join(select)} FROM {inputs} WHERE {where}"
+    written = JoinText(streams, on, within, select)
+    try:
+        return sql(written.text, streams, event_time, delay, **options)
+    except QueryError as problem:
+        raise written.explained(problem) from None
 
 
 def explain(
@@ -228,7 +205,7 @@ def _waits(delay: str | Mapping[str, str] | None, frames: Mapping[str, DataFrame
     waits = {}
     for name, wait in (dict.fromkeys(frames, delay) if delay is None or isinstance(delay, str) else delay).items():
         if not (known := spelled(name, frames)):
-            raise SparkError(f"delay: unknown stream {name!r}; streams: {listed(frames)}")
+            raise SparkError(f"delay: unknown stream {name!r}; {did_you_mean(name, frames)}streams: {listed(frames)}")
         if wait is None:
             continue
         try:
@@ -271,7 +248,8 @@ def _check(spec: JoinSpec, frames: Mapping[str, DataFrame]) -> None:
     query = spec.query
     spec.routing.fingerprint()
     if spec.strategy not in (names := [one.name for one in STRATEGIES]):
-        raise SparkError(f"strategy: unknown strategy {spec.strategy!r}; strategies: {', '.join(names)}")
+        hint = did_you_mean(spec.strategy, names)
+        raise SparkError(f"strategy: unknown strategy {spec.strategy!r}; {hint}strategies: {', '.join(names)}")
     for plan in [*([] if spec.plan is None else [spec.plan]), *(plan for _, plan in spec.schedule)]:
         parse_plan(plan, query.aliases)
     for name in query.tables:

@@ -17,7 +17,7 @@ import pyarrow.types as pat
 
 from midstream.engine.expressions import compile_expression
 from midstream.engine.keys import codes_of
-from midstream.errors import QueryError
+from midstream.errors import QueryError, did_you_mean
 from midstream.query.model import Cast, Column, Expr, Query
 from midstream.query.names import listed, spelled
 from midstream.query.plain import plain_type
@@ -76,7 +76,8 @@ def _places(query: Query, name: str) -> list[_Place]:
         owners = {number for number in owners if spelled(parts[0], [query.aliases[number]])}
         owners = owners or {number for number, one in enumerate(query.inputs) if spelled(parts[0], [one.source])}
         if not owners:
-            raise QueryError(f"hot_keys: unknown stream {parts[0]!r} in {name!r}; join keys: {known}")
+            hint = did_you_mean(parts[0], query.aliases)
+            raise QueryError(f"hot_keys: unknown stream {parts[0]!r} in {name!r}; {hint}join keys: {known}")
     if not any(spelled(parts[-1], query.schemas[query.inputs[number].source].names) for number in owners):
         raise QueryError(f"hot_keys: unknown column {name!r}; join keys: {known}")
     places = [one for one in keys if one.number in owners and spelled(parts[-1], [one.column.name])]

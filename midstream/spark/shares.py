@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Rational, Real
 
-from midstream.errors import QueryError
+from midstream.errors import QueryError, did_you_mean
 from midstream.query.model import Query, WindowKind
 from midstream.query.names import listed, spelled
 
@@ -106,7 +106,8 @@ def rates_of(query: Query, rates: Rates | None) -> tuple[Fraction, ...]:
             continue
         numbers = [number for number, one in enumerate(query.inputs) if spelled(name, [one.source])]
         if not numbers:
-            raise QueryError(f"rates: unknown stream {name!r}; aliases in FROM: {listed(query.aliases)}")
+            hint = did_you_mean(name, query.aliases)
+            raise QueryError(f"rates: unknown stream {name!r}; {hint}aliases in FROM: {listed(query.aliases)}")
         for number in numbers:
             found[number] = value
     for number, value in by_alias.items():

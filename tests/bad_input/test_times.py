@@ -182,6 +182,25 @@ def test_nanoseconds_are_cut_to_microseconds() -> None:
     assert out.column("valid_to").cast(pa.int64()).to_pylist() == [20]
 
 
+def test_a_watermark_that_goes_back_is_told_as_a_moment() -> None:
+    """As a time in the zone of the query's times; numbers stay numbers."""
+    zone = pa.timestamp("us", "Europe/Berlin")
+    engine = pair(left=schema(time=zone))
+    noon = datetime.datetime(2026, 7, 1, 12, tzinfo=datetime.timezone.utc)
+    engine.push({}, watermark=noon)
+    with pytest.raises(ms.InputError, match=r"from 2026-07-01 14:00:00\+02:00 to 2026-07-01 13:59:59\.500000\+02:00; give"):
+        engine.push({}, watermark=noon - datetime.timedelta(milliseconds=500))
+    engine.push({}, watermark={"a": 2**63 - 1})
+    with pytest.raises(
+        ms.InputError, match=r"of stream 'a' would go back from 294247-01-10T04:00:54\.775807Z to 2026-07-01"
+    ):
+        engine.push({}, watermark={"a": noon})
+    numbers = pair()
+    numbers.push({}, watermark=7)
+    with pytest.raises(ms.InputError, match="would go back from 7 to 6; give the same or a later one"):
+        numbers.push({}, watermark=6)
+
+
 def test_zones_are_shown_as_the_first_streams() -> None:
     left, right = schema(time=pa.timestamp("ms", "Europe/Berlin")), schema(time=pa.timestamp("us", "UTC"))
     engine = pair(TEXT.replace("10 MICROSECONDS", "1 HOUR"), left=left, right=right)

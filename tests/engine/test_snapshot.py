@@ -102,10 +102,14 @@ def test_another_query_is_refused(changes: dict[str, Any], part: str) -> None:
 @pytest.mark.parametrize(
     ("small", "windows", "text"),
     [
-        (COMMON, ("RANGE 31 MICROSECONDS", *RANGES[1:]), "'a' was RANGE 30 and would become RANGE 31"),
-        (COMMON, (*RANGES[:3], "UNBOUNDED"), "'d' was RANGE 60 and would become UNBOUNDED"),
-        (COMMON, ("ROWS 3", *RANGES[1:]), "'a' was RANGE 30 and would become ROWS 3"),
-        (ROWS, ("ROWS 6", *ROWS.windows[1:]), "'a' was ROWS 5 and would become ROWS 6"),
+        (
+            COMMON,
+            ("RANGE 31 MICROSECONDS", *RANGES[1:]),
+            r"'a' was \[RANGE 30 MICROSECONDS\] and would become \[RANGE 31 MICROSECONDS\]",
+        ),
+        (COMMON, (*RANGES[:3], "UNBOUNDED"), r"'d' was \[RANGE 60 MICROSECONDS\] and would become \[UNBOUNDED\]"),
+        (COMMON, ("ROWS 3", *RANGES[1:]), r"'a' was \[RANGE 30 MICROSECONDS\] and would become \[ROWS 3\]"),
+        (ROWS, ("ROWS 6", *ROWS.windows[1:]), r"'a' was \[ROWS 5\] and would become \[ROWS 6\]"),
     ],
 )
 def test_a_larger_window_is_refused(small: Small, windows: tuple[str, ...], text: str) -> None:

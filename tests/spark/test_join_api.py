@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import midstream as ms
 import midstream.spark
-from midstream.spark.api import join_text
+from midstream.spark.join_text import JoinText
 
 from . import streams
 from .streams import NUMBER, SECOND, Input
@@ -49,16 +50,63 @@ def watermarks(frame: Any) -> list[str]:
     ],
 )
 def test_the_query_of_a_join(on: Any, within: Any, select: list[str], text: str) -> None:
-    assert join_text({"o": 0, "p": 0}, on, within, select) == text
+    assert JoinText({"o": 0, "p": 0}, on, within, select).text == text
 
 
 def test_joins_that_cannot_be_written() -> None:
     with pytest.raises(ms.SparkError, match="join: give at least two streams"):
-        join_text({"o": 0}, "id", "1 hour", ["*"])
+        JoinText({"o": 0}, "id", "1 hour", ["*"])
     with pytest.raises(ms.SparkError, match=r"join: no window for stream 'p'; give within=\{'p': '10 minutes'\}"):
-        join_text({"o": 0, "p": 0}, "id", {"o": "1 hour"}, ["*"])
-    with pytest.raises(ms.SparkError, match="join: window of an unknown stream 'q'; streams: o, p"):
-        join_text({"o": 0, "p": 0}, "id", {"o": "1 hour", "p": "1 hour", "q": "1 hour"}, ["*"])
+        JoinText({"o": 0, "p": 0}, "id", {"o": "1 hour"}, ["*"])
+    with pytest.raises(ms.SparkError, match="join: within names an unknown stream 'q'; streams: o, p"):
+        JoinText({"o": 0, "p": 0}, "id", {"o": "1 hour", "p": "1 hour", "q": "1 hour"}, ["*"])
+
+
+SCHEMAS = {"o": {"id": int, "ts": int}, "p": {"order_id": int, "amount": float, "ts": int}}
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "a column of on": (
+        {"on": ["o.id = p.oder_id", "p.amount > 10"]},
+        r"^join: unknown column 'oder_id' in on='o.id = p.oder_id'; did you mean 'order_id'\? columns of p: order_id",
+    ),
+    "a column that not all have": ({"on": "id"}, "^join: unknown column 'id' in on='id'; columns of p: order_id"),
+    "a stream of on": ({"on": "o.id = q.id"}, "^join: unknown alias 'q' in on='o.id = q.id'; aliases in FROM: o, p"),
+    "a column of select": (
+        {"select": ["o.id", "p.amont"]},
+        r"^join: unknown column 'amont' in select='p.amont'; did you",
+    ),
+    "a syntax error": ({"on": ["o.id = p.order_id", "p.amount >"]}, r"^join: .* in on='p.amount >'"),
+    "a parenthesis": ({"on": ["o.id = p.order_id", "(p.amount > 1"]}, r"^join: '\)' is missing"),
+    "no connection": ({"on": ["o.id > 1"]}, r"^join: no predicate connects \(o\) and \(p\); add a condition to on=$"),
+    "a window": ({"within": "10 minuts"}, "^join: within of stream 'o': 'minuts' is not a unit of fixed length"),
+    "a window without unit": ({"within": {"o": "1 h", "p": 60}}, "^join: within of stream 'p': 60 has no unit; write"),
+    "nothing selected": ({"select": []}, r"^join: select=\[\]; give text or a list of texts"),
+    "a number of conditions": ({"on": 5}, "^join: on=5; give text or a list of texts"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_speak_of_the_arguments(name: str) -> None:
+    given, message = WRONG[name]
+    arguments = {"on": "o.id = p.order_id", "within": "1 hour", "select": ["*"], **given}
+    with pytest.raises(ms.MidstreamError, match=message) as caught:
+        _understood(arguments)
+    assert "line 1" not in str(caught.value)
+
+
+def _understood(arguments: dict[str, Any]) -> None:
+    """What `join` does without DataFrames."""
+    written = JoinText({"o": 0, "p": 0}, **arguments)
+    try:
+        ms.query(written.text, SCHEMAS, "ts")
+    except ms.QueryError as problem:
+        raise written.explained(problem) from None
+
+
+def test_windows_as_a_timedelta_and_names_that_need_quotes() -> None:
+    written = JoinText({"my orders": 0, "p": 0}, "id", datetime.timedelta(minutes=90), "p.id")
+    assert written.text == (
+        "SELECT p.id FROM `my orders` [RANGE 90 MINUTES], p [RANGE 90 MINUTES] WHERE `my orders`.id = p.id"
+    )
 
 
 def test_a_join_without_text_and_inside_transform(spark: Any, frames: dict[str, Any], tmp_path: Path) -> None:

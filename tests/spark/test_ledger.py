@@ -277,9 +277,9 @@ def test_a_smaller_window_or_other_outputs_are_taken(text: str) -> None:
     [
         (
             TEXT.replace("10 SECONDS", "11 SECONDS"),
-            r"the window of 'a' was RANGE 10000000 and would become RANGE 11000000; .* with allow_incomplete=True",
+            r"'a' was \[RANGE 10 SECONDS\] and would become \[RANGE 11 SECONDS\]; .* with allow_incomplete=True",
         ),
-        (TEXT.replace("[RANGE 60 SECONDS]", "[UNBOUNDED]"), r"the window of 'b' was .* would become UNBOUNDED"),
+        (TEXT.replace("[RANGE 60 SECONDS]", "[UNBOUNDED]"), r"the window of 'b' was .* would become \[UNBOUNDED\]"),
         (
             TEXT.replace("a.k = b.k", "a.k = b.k AND a.v < b.v"),
             "the checkpoint is of another query; thetas: .*a.v < b.v",

@@ -132,7 +132,7 @@ def test_a_larger_window_that_counts_from_now(stopped: Stopped, tmp_path: Path) 
         (
             streams.join_text({**WINDOWS, "b": 21 * SECOND}),
             {},
-            ["the window of 'b' was RANGE 20000000 and would become RANGE 21000000", "allow_incomplete=True"],
+            ["the window of 'b' was [RANGE 20 SECONDS] and would become [RANGE 21 SECONDS]", "allow_incomplete=True"],
         ),
         (
             TEXT + " AND a.v < c.v",
