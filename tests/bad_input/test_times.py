@@ -188,7 +188,9 @@ def test_a_watermark_that_goes_back_is_told_as_a_moment() -> None:
     engine = pair(left=schema(time=zone))
     noon = datetime.datetime(2026, 7, 1, 12, tzinfo=datetime.timezone.utc)
     engine.push({}, watermark=noon)
-    with pytest.raises(ms.InputError, match=r"from 2026-07-01 14:00:00\+02:00 to 2026-07-01 13:59:59\.500000\+02:00; give"):
+    with pytest.raises(
+        ms.InputError, match=r"from 2026-07-01 14:00:00\+02:00 to 2026-07-01 13:59:59\.500000\+02:00; give"
+    ):
         engine.push({}, watermark=noon - datetime.timedelta(milliseconds=500))
     engine.push({}, watermark={"a": 2**63 - 1})
     with pytest.raises(

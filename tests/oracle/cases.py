@@ -7,6 +7,7 @@ import shlex
 from typing import Any
 
 from .accept import accept
+from .clocks import with_clocks
 from .disguise import disguised
 from .feed import draw_feed, draw_tables
 from .plans import Estimate, draw_plans, estimate
@@ -38,7 +39,7 @@ def make_case(seed: int, **shape: Any) -> Case:
         if results >= FEW_RESULTS:
             break
     plans = draw_plans(case, sizes, rng, count=5, limit=LARGE_STATE * (10 if big else 1))
-    return case.with_plans(plans, _options(shape))
+    return with_clocks(case.with_plans(plans, _options(shape)), rng)
 
 
 def _options(shape: dict[str, Any]) -> str:

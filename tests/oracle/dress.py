@@ -32,7 +32,7 @@ def dressed(case: Case, push: Push, rng: random.Random, only_arrow: bool = False
         tables[name] = _other_form(table, rng) if takes_form else _dress(table, rng)
     for name in case.streams:
         if name not in tables and rng.random() < 0.1:
-            tables[name] = case.sources[name].schema.empty_table()
+            tables[name] = case.pushed_schema(name).empty_table()
     return tables
 
 

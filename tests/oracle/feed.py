@@ -19,6 +19,13 @@ PAYLOAD_LETTERS = ("a", "b", "ab", "A", "12", "-3", "", "é", *LETTERS[:3])
 PAYLOAD_FLOATS = (0.0, -0.0, 1.5, -2.5, 0.1, float("nan"), float("inf"), 1e300, 3.75)
 OUT_OF_RANGE = 20_000_000_000_000_000_000
 
+#: Seconds at which clocks are put forward and back.
+CLOCK_CHANGES = {
+    "Europe/Berlin": (1_711_846_800, 1_729_990_800),
+    "America/New_York": (1_710_054_000, 1_730_613_600),
+    "Australia/Lord_Howe": (1_712_415_600, 1_728_142_200),
+}
+
 
 @dataclass(frozen=True)
 class Feed:
@@ -159,6 +166,8 @@ class _Clock:
         nanoseconds = any("ns" in str(field.type) for one in draft.sources.values() for field in one.schema)
         whole_hours = EPOCH_2024 // 3_600_000_000 * 3_600_000_000
         self.origin = rng.choice([0, whole_hours, whole_hours] + ([] if nanoseconds else [-30 * self.tick]))
+        if draft.zone in CLOCK_CHANGES and rng.random() < 0.5:
+            self.origin = rng.choice(CLOCK_CHANGES[draft.zone]) * 1_000_000 - rng.choice([0, 5, 30]) * self.tick
         self.now = 0.0
 
     def next(self) -> int:

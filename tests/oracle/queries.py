@@ -69,7 +69,11 @@ def draw_query(rng: random.Random, shape: Shape, big: bool) -> Draft:
         n = min(n, 3 if kind == "cross" else 4)
     time = shape.time or rng.choice(TIME_TYPES)
     tick = rng.choice([one for one in TICKS if one % {"s": 1_000_000, "ms": 1_000}.get(time, 1) == 0])
-    zone = None if time == "int64" else rng.choice([None, None, "UTC", "Europe/Berlin", "America/New_York"])
+    zone = (
+        None
+        if time == "int64"
+        else rng.choice([None, None, "UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"])
+    )
     draft = Draft(rng, kind, tick, zone)
     windows = shape.windows or rng.choice(["range"] * 5 + ["mixed"] * 2 + ["rows"] * 2 + ["static"] * 2)
     names = _draw_inputs(draft, n, windows, shape.self_join)

@@ -25,7 +25,7 @@ from .compare import Rows, canonical, difference, multiset, rows_of
 from .dress import dressed, watermark_argument
 from .naive import Result, naive_join
 from .report import describe
-from .spec import Case, Row
+from .spec import Case, Row, pushed_table
 
 
 class Mismatch(AssertionError):
@@ -236,8 +236,8 @@ def reason_column(names: list[str]) -> str:
 
 
 def _late_row(case: Case, row: Row, reason: str) -> tuple[Any, ...]:
-    schema = case.sources[row.source].schema
-    return (*(canonical(row.values[field.name], field.type) for field in schema), reason)
+    (values,) = rows_of(pushed_table(case, row.source, [row]))
+    return (*values, reason)
 
 
 def run(case: Case, expected: Expected, ways: Iterable[Way], query: Any = None) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 from pyarrow import types
@@ -17,6 +19,9 @@ INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 
 Watermark = int | dict[str, int] | None
+
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ class Case:
     """`predicates` are the conjuncts over two or more inputs. `free` says that no way of cutting makes a row late.
 
     `max_jump` is that of the engine, in microseconds. `shape` is what was asked of the generator, as options of the
-    command line that replays the case.
+    command line that replays the case. `clocks` are the streams that are pushed without a zone, see `clocks`.
     """
 
     seed: int
@@ -97,6 +102,7 @@ class Case:
     free: bool
     max_jump: int | None = None
     shape: str = ""
+    clocks: tuple[str, ...] = ()
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -125,11 +131,22 @@ class Case:
         times = {name: self.sources[name].event_time for name in self.streams}
         delays = {name: f"{self.sources[name].delay} microseconds" for name in self.streams}
         one_time, one_delay = len(set(times.values())) == 1, len(set(delays.values())) == 1
+        zone = {"assume_zone": self.zone} if set(self.clocks) & set(self.streams) else {}
         return {
-            "schemas": {name: source.schema for name, source in self.sources.items()},
+            "schemas": {name: self.pushed_schema(name) for name in self.sources},
             "event_time": next(iter(times.values())) if one_time else times,
             "delay": next(iter(delays.values())) if one_delay else delays,
+            **zone,
         }
+
+    def pushed_schema(self, name: str) -> pa.Schema:
+        """The schema of a source as the engine is told it."""
+        source = self.sources[name]
+        if name not in self.clocks:
+            return source.schema
+        place = source.schema.get_field_index(source.event_time)
+        field = source.schema.field(place)
+        return source.schema.set(place, field.with_type(pa.timestamp(field.type.unit)))
 
     def tables(self) -> dict[str, pa.Table]:
         """The static tables."""
@@ -143,6 +160,17 @@ def to_microseconds(value: Value, type_: pa.DataType) -> int | None:
     if type_ == pa.int64():
         return int(value)
     return int(value // 1000 if type_.unit == "ns" else value)
+
+
+def clock_value(value: Value, type_: pa.DataType, zone: str) -> Value:
+    """What a clock in a zone shows at an instant, in the unit that the oracle has it in."""
+    if value is None:
+        return None
+    moment = to_microseconds(value, type_)
+    assert moment is not None
+    offset = (EPOCH + moment * MICROSECOND).astimezone(ZoneInfo(zone)).utcoffset()
+    assert offset is not None
+    return value + offset // MICROSECOND * (1000 if type_.unit == "ns" else 1)
 
 
 def array_of(values: Sequence[Value], type_: pa.DataType) -> pa.Array:
@@ -166,4 +194,17 @@ def push_tables(case: Case, push: Push) -> dict[str, pa.Table]:
     by_stream: dict[str, list[Row]] = {}
     for row in push.rows:
         by_stream.setdefault(row.source, []).append(row)
-    return {name: table_of(case.sources[name], rows) for name, rows in by_stream.items()}
+    return {name: pushed_table(case, name, rows) for name, rows in by_stream.items()}
+
+
+def pushed_table(case: Case, name: str, rows: Sequence[Row]) -> pa.Table:
+    """Rows of a stream as they are pushed: with what a clock shows, if the stream is one."""
+    if name in case.clocks:
+        column = str(case.sources[name].event_time)
+        type_ = case.sources[name].schema.field(column).type
+        shown = [clock_value(row.values[column], type_, str(case.zone)) for row in rows]
+        rows = [
+            dataclasses.replace(row, values={**row.values, column: value})
+            for row, value in zip(rows, shown, strict=True)
+        ]
+    return table_of(case.sources[name], rows, case.pushed_schema(name))

@@ -46,7 +46,7 @@ def test_dressed_tables_hold_the_same_rows() -> None:
         for push in case.pushes:
             plain = push_tables(case, push)
             for name, table in dressed(case, push, rng).items():
-                schema = case.sources[name].schema
+                schema = case.pushed_schema(name)
                 whole = as_table(table, schema)
                 columns = [
                     whole.column(one).to_pylist() if one == CARRIED else whole.column(one).cast(schema.field(one).type)

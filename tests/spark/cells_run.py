@@ -11,6 +11,7 @@ import pyarrow as pa
 import midstream as ms
 from midstream.spark.router import Router, Split
 from midstream.spark.routing import Routing
+from midstream.tables import as_table
 
 
 def check_split(routing: Routing, source: str, split: Split) -> None:
@@ -48,7 +49,7 @@ class CellsRun:
     def routed(self, data: Mapping[str, Any]) -> list[dict[str, pa.Table]]:
         cells: list[dict[str, pa.Table]] = [{} for _ in range(self.routing.cells)]
         for source, table in data.items():
-            split = self.routers[source].split(table)
+            split = self.routers[source].split(as_table(table, self.routing.query.declared_schema(source)))
             check_split(self.routing, source, split)
             for part in split.parts:
                 cells[part.cell][self.routing.lanes[part.lane].name] = part.rows

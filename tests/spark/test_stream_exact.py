@@ -30,7 +30,7 @@ NONE_YET = -(2**62)
 def spark_case(seed: int, **shape: Any) -> Case:
     """A random case in types that Spark has: its timestamps count microseconds."""
     time = shape.pop("time", random.Random(seed).choice(["us", "us", "int64"]))
-    case = dataclasses.replace(make_case(seed, time=time, carried="none", **shape), max_jump=None)
+    case = dataclasses.replace(make_case(seed, time=time, carried="none", **shape), max_jump=None, clocks=())
     sources = {}
     for name, source in case.sources.items():
         fields = [pa.field(one.name, spark_type(one.type)) for one in source.schema]
