@@ -7,7 +7,7 @@ stands at: whoever pushes names the stamp that the state store has, and is refus
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,9 +28,10 @@ from midstream.state.arrow import single
 
 #: No watermark yet.
 NONE_YET = int(SMALLEST)
-#: Results leave in pieces of about so many bytes; Spark takes all pieces of a batch in one Arrow array.
+#: Results leave in pieces of about so many bytes.
 RESULT_BYTES = 8 << 20
-MOST_RESULT_BYTES = 1_900_000_000
+#: When pieces have so many bytes they are handed on while the batch still runs, so that nobody holds all of them.
+HELD_BYTES = 256 << 20
 _PIECE = 8 << 20
 _HEAVY_SAMPLE = 2_000
 _HEAVY_SHARE = 0.25
@@ -47,7 +48,10 @@ class Loading:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a batch gave: results as parcels, what the engine tells about itself, and its snapshot if one is needed."""
+    """What a batch gave: results as parcels, what the engine tells about itself, and its snapshot if one is needed.
+
+    Results that were handed on while the batch ran are not among these.
+    """
 
     results: list[bytes]
     report: dict[str, Any]
@@ -105,10 +109,12 @@ class Cell:
         watermark: int,
         parcels: Sequence[tuple[int, bytes]],
         commands: Sequence[bytes] = (),
+        hand_on: Callable[[list[bytes]], None] | None = None,
     ) -> Outcome:
         """Take in a batch: commands, the watermark, then the rows.
 
-        If it does not end well, the engine has to be loaded again.
+        Results that are many are given to `hand_on` bit by bit, the last of them are in the outcome. If a batch does
+        not end well, the engine has to be loaded again.
         """
         if self._engine is None or self.stamp != stamp:
             raise SparkError(f"cell: the engine stands at {self.stamp!r}, the store at {stamp!r}; load it first")
@@ -121,17 +127,17 @@ class Cell:
         self._follow_schedule(watermark)
         answers = obey([Addressed.from_bytes(one) for one in commands], self._engine.migrate)
         results: list[bytes] = []
-        rows_out = 0
+        rows_out = held = 0
         pushes = [({}, watermark)] if not rows else [({}, watermark), (rows, None)]
         for data, moment in pushes:
             for table in self._engine.push_batches(data, watermark=moment):
                 rows_out += table.num_rows
-                results += [to_wire(piece) for piece in _pieces(table)]
-        if sum(map(len, results)) > MOST_RESULT_BYTES:
-            raise SparkError(
-                f"cell: one batch gave {rows_out:,} results, more than Spark can take from one cell at once; "
-                "make batches smaller (maxFilesPerTrigger, maxOffsetsPerTrigger) or use more partitions"
-            )
+                for piece in _pieces(table):
+                    results.append(to_wire(piece))
+                    held += len(results[-1])
+                if hand_on is not None and held > HELD_BYTES:
+                    hand_on(results)
+                    results, held = [], 0
         self._watermark = watermark
         report = self._report(rows) | {"out": rows_out, "seconds": time.perf_counter() - began, "answers": answers}
         self.stamp = next_stamp

@@ -103,7 +103,14 @@ class Conversation:
                 return {"refused": None if self._cell is None else self._cell.stamp}, []
             lanes = header["lanes"]
             parcels, commands = list(zip(lanes, blobs, strict=False)), blobs[len(lanes) :]
-            outcome = self._cell.push(header["stamp"], header["next"], header["watermark"], parcels, commands)
+            outcome = self._cell.push(
+                header["stamp"],
+                header["next"],
+                header["watermark"],
+                parcels,
+                commands,
+                lambda results: wire.send(connection, {"more": True}, results),
+            )
             report = outcome.report | {"resident": resident_bytes()}
             return {"report": report, "results": len(outcome.results)}, outcome.results + outcome.snapshot
         return {"error": f"unknown request {action!r}", "is_ours": False}, []

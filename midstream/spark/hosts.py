@@ -153,12 +153,19 @@ class RemoteCell:
         parcels: Sequence[tuple[int, bytes]],
         commands: Sequence[bytes],
         meanwhile: Callable[[], None],
+        hand_on: Callable[[list[bytes]], None],
     ) -> Outcome:
-        """Hand a batch over; `meanwhile` is done while the host works, and its errors are its own."""
+        """Hand a batch over; `meanwhile` is done while the host works, and its errors are its own.
+
+        Results that are many go to `hand_on` as they come.
+        """
         header = {"do": "push", "stamp": stamp, "next": next_stamp, "watermark": watermark}
         self._send(header | {"lanes": [lane for lane, _ in parcels]}, [*(blob for _, blob in parcels), *commands])
         meanwhile()
         answer, blobs = self._answer()
+        while "more" in answer:
+            hand_on(blobs)
+            answer, blobs = self._answer()
         if "refused" in answer:
             raise Lost(f"it stands at {answer['refused']!r}")
         return Outcome(blobs[: answer["results"]], answer["report"], blobs[answer["results"] :])

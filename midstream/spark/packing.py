@@ -17,6 +17,7 @@ from midstream.spark.parcels import from_wire, to_wire
 from midstream.spark.result_ids import ResultIds
 from midstream.spark.router import Router
 from midstream.spark.spec import JoinSpec
+from midstream.spark.spool import parcels_behind
 from midstream.spark.task import current_batch, settle
 
 #: Rows are split, and packed, when so many or so many bytes of them have come.
@@ -122,8 +123,8 @@ def opener(schema: pa.Schema, with_ids: bool = False) -> Mapper:
         ids = ResultIds(current_batch() or 0) if with_ids else None
         for batch in batches:
             for number, parcel in zip(batch.column("cell"), batch.column("parcel"), strict=True):
-                if parcel.is_valid:
-                    table = from_wire(parcel.as_buffer())
+                for content in parcels_behind(memoryview(parcel.as_buffer())) if parcel.is_valid else ():
+                    table = from_wire(content)
                     table = table if ids is None else ids.named(spark_hash(number.as_py()), table)
                     yield from (table if table.schema.equals(schema) else table.cast(schema)).to_batches()
 

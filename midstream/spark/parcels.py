@@ -24,6 +24,7 @@ from midstream.state.arrow import single
 FORMAT = 1
 #: A stored parcel is split until it has at most so many bytes.
 LARGEST_PARCEL = 16 << 20
+_WORTH_A_TRY = 16
 _MAGIC = b"MSP"
 _HEAD = len(_MAGIC) + 1 + 4
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
@@ -35,7 +36,7 @@ def to_wire(table: pa.Table | pa.RecordBatch) -> bytes:
     return _sealed(_to_ipc(_narrowed(table)))
 
 
-def from_wire(parcel: bytes) -> pa.Table:
+def from_wire(parcel: bytes | memoryview) -> pa.Table:
     """What `to_wire` packed."""
     return _widened(pa.ipc.open_stream(memoryview(parcel)[_HEAD:]).read_all())
 
@@ -50,13 +51,14 @@ def column_of(parcel: bytes, name: str) -> pa.Array:
 
 def to_stored(table: pa.Table, largest: int = LARGEST_PARCEL) -> Iterator[tuple[pa.Table, bytes]]:
     """Parcels that are stored, each with the rows that it holds."""
-    content = _to_ipc(_narrowed(table))
-    if len(content) + _HEAD > largest and table.num_rows > 1:
+    # What is much too large is not packed as a whole first: text of more than 2 GiB cannot be.
+    content = None if table.nbytes > _WORTH_A_TRY * largest else _to_ipc(_narrowed(table))
+    if table.num_rows > 1 and (content is None or len(content) + _HEAD > largest):
         half = table.num_rows // 2
         yield from to_stored(table.slice(0, half), largest)
         yield from to_stored(table.slice(half), largest)
         return
-    yield table, _sealed(content)
+    yield table, _sealed(_to_ipc(_narrowed(table)) if content is None else content)
 
 
 def from_stored(parcel: bytes, where: str) -> pa.Table:
@@ -75,9 +77,9 @@ def from_stored(parcel: bytes, where: str) -> pa.Table:
 
 
 def concatenated(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
-    """One table in one piece, of exactly this schema; further columns are left out."""
+    """One table of exactly this schema; further columns are left out."""
     cast = [table if table.schema.equals(schema) else table.select(schema.names).cast(schema) for table in tables]
-    return pa.concat_tables(cast).combine_chunks() if cast else schema.empty_table()
+    return pa.concat_tables(cast) if cast else schema.empty_table()
 
 
 def _to_ipc(table: pa.Table) -> pa.Buffer:

@@ -209,5 +209,5 @@ class CellBatch:
             if late is not None:
                 self._late[lane] = self._late.get(lane, 0) + int((late < home).sum())
         for lane, tables in ({} if self._spec.needs_snapshots else loose).items():
-            self._store.add(lane, pa.concat_tables(tables).combine_chunks())
+            self._store.add(lane, pa.concat_tables(tables))
         self.store_seconds += time.perf_counter() - began

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from midstream.spark import hosts
 from midstream.spark.cell import Cell, Loading, Outcome
 from midstream.spark.spec import JoinSpec
+from midstream.spark.spool import Spool
 
 _logger = logging.getLogger("midstream")
 _ATTEMPTS = 3
@@ -53,6 +54,7 @@ def take(turn: Turn) -> Taken:
     meanwhile = _once(turn.meanwhile)
     loads = 0
     for _ in range(_ATTEMPTS):
+        spool = Spool()
         host = None if turn.run is None else _reached(turn)
         if host is None:
             break
@@ -62,15 +64,26 @@ def take(turn: Turn) -> Taken:
                 if not is_in_place:
                     loads += 1
                     host.load(turn.spec, turn.stored(), turn.stamp)
-                outcome = host.push(turn.stamp, next_stamp, turn.watermark, turn.parcels, turn.commands, meanwhile)
-            return Taken(outcome, next_stamp, "host" if is_in_place and not loads else "loaded", loads)
+                outcome = host.push(
+                    turn.stamp, next_stamp, turn.watermark, turn.parcels, turn.commands, meanwhile, spool.put
+                )
+            place = "host" if is_in_place and not loads else "loaded"
+            return Taken(_spooled(outcome, spool), next_stamp, place, loads)
         except hosts.Lost as problem:
+            spool.discard()
             _logger.warning("midstream: the host of cell %d is lost (%s); starting again", turn.cell, problem)
     cell = Cell(turn.spec)
     cell.load(turn.stored(), turn.stamp)
-    outcome = cell.push(turn.stamp, next_stamp, turn.watermark, turn.parcels, turn.commands)
+    spool = Spool()
+    outcome = cell.push(turn.stamp, next_stamp, turn.watermark, turn.parcels, turn.commands, spool.put)
     meanwhile()
-    return Taken(outcome, next_stamp, "worker", loads + 1)
+    return Taken(_spooled(outcome, spool), next_stamp, "worker", loads + 1)
+
+
+def _spooled(outcome: Outcome, spool: Spool) -> Outcome:
+    """The outcome with all results, as they go through Spark."""
+    spool.put(outcome.results)
+    return replace(outcome, results=spool.close())
 
 
 def _reached(turn: Turn) -> hosts.RemoteCell | None:

@@ -99,8 +99,12 @@ def _attempt(conversation: Conversation, store: Store, batch: dict[str, pa.Table
         is_in_place = host.stamp() == store.stamp
         if not is_in_place:
             host.load(SPEC, store.loading(), store.stamp)
-        outcome = host.push(store.stamp, stamp, NONE_YET, _parcels(batch), [], lambda: None)
+        outcome = host.push(store.stamp, stamp, NONE_YET, _parcels(batch), [], lambda: None, _no_more)
     return is_in_place, stamp, outcome.results
+
+
+def _no_more(results: list[bytes]) -> None:
+    raise AssertionError("so few results come at the end")
 
 
 def _nothing() -> None:
@@ -132,7 +136,7 @@ def test_a_failed_attempt_on_one_executor_and_a_commit_on_another() -> None:
         before = host.stamp()
         assert before not in (None, store.stamp)
         with pytest.raises(hosts.Lost, match="it stands at"):
-            host.push(store.stamp, "next", NONE_YET, _parcels(_batch(2)), [], _nothing)
+            host.push(store.stamp, "next", NONE_YET, _parcels(_batch(2)), [], _nothing, _no_more)
         assert host.stamp() == before, "a push that is refused changes nothing"
     is_in_place, stamp, results = _attempt(here, store, _batch(2))
     assert not is_in_place
@@ -157,7 +161,7 @@ def test_a_push_that_fails_leaves_the_host_invalid() -> None:
     with _talk(conversation) as host:
         assert host.stamp() == store.stamp
         with pytest.raises(SparkError, match="host: "):
-            host.push(store.stamp, "next", NONE_YET, [(0, b"no parcel")], [], _nothing)
+            host.push(store.stamp, "next", NONE_YET, [(0, b"no parcel")], [], _nothing, _no_more)
         assert host.stamp() is None
     is_in_place, stamp, results = _attempt(conversation, store, _batch(1))
     assert not is_in_place
@@ -174,7 +178,7 @@ def test_a_worker_that_leaves_before_the_answer_has_committed_nothing() -> None:
         raise KeyboardInterrupt
 
     with _talk(conversation) as host, contextlib.suppress(KeyboardInterrupt):
-        host.push(store.stamp, "never stored", NONE_YET, _parcels(_batch(7)), [], die)
+        host.push(store.stamp, "never stored", NONE_YET, _parcels(_batch(7)), [], die, _no_more)
     is_in_place, stamp, results = _attempt(conversation, store, _batch(1))
     assert not is_in_place
     store.commit(stamp, _batch(1), results)
@@ -315,7 +319,7 @@ def test_a_host_works_and_leaves_with_its_jvm(
         assert remote.process() == host.pid
         assert remote.stamp() is None
         remote.load(SPEC, Store().loading(), "")
-        outcome = remote.push("", "next", NONE_YET, _parcels(_batch(0)), [], _nothing)
+        outcome = remote.push("", "next", NONE_YET, _parcels(_batch(0)), [], _nothing, _no_more)
         assert remote.stamp() == "next"
         assert outcome.report["resident"] > 10_000_000
     assert stat.S_IMODE((place / "run-op-0.sock").stat().st_mode) == 0o600
@@ -529,7 +533,7 @@ def test_a_host_talks_to_one_worker_at_a_time(
             patch.setattr(hosts, "_BUSY_SECONDS", 0.2)
             with _reached(place, "run-op-0") as second, pytest.raises(hosts.Lost, match="timed out"):
                 second.stamp()
-        first.push("", "next", NONE_YET, _parcels(_batch(0)), [], _nothing)
+        first.push("", "next", NONE_YET, _parcels(_batch(0)), [], _nothing, _no_more)
     with _reached(place, "run-op-0") as second:
         assert second.stamp() == "next"
 
