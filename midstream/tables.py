@@ -72,23 +72,10 @@ def as_table(given: TableLike, declared: pa.Schema | None = None) -> pa.Table | 
         if hasattr(given, "__arrow_c_array__"):
             return pa.record_batch(given)
         if hasattr(given, "__arrow_c_stream__"):
-            return _readable(pa.RecordBatchReader.from_stream(given).read_all())
+            return pa.RecordBatchReader.from_stream(given).read_all()
     except Exception as problem:  # an export runs code of others
         raise NotATable(f"is {type_name(given)}, which cannot be read as a table: {first_line(problem)}") from problem
     raise NotATable(f"is {type_name(given)}; {_hint(given)}")
-
-
-def _readable(table: pa.Table) -> pa.Table:
-    """The table with categories of polars, whose texts are views, as categories that Arrow can decode."""
-    for place, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type) and pa.types.is_string_view(field.type.value_type):
-            chunks = [
-                pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.string()))
-                for chunk in table.column(place).chunks
-            ]
-            decodable = pa.dictionary(field.type.index_type, pa.string())
-            table = table.set_column(place, field.name, pa.chunked_array(chunks, decodable))
-    return table
 
 
 def type_name(given: object) -> str:
