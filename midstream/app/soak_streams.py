@@ -29,8 +29,8 @@ _FIRST_WRITTEN = 1_767_225_600
 _DISORDERED, _LATE = 0.1, 0.01
 _LONGEST_DISORDER = 6 * _SECOND
 _HOUR = 3_600 * _SECOND
-#: There is a watermark from the second batch on, so that rows of later files can be late for certain.
-_FIRST_WITH_LATE = 2
+#: There is a watermark from the second batch on, which judges the third: rows of later files are late for certain.
+_FIRST_WITH_LATE = 3
 _FILES_OF_A_KEY = 15
 
 

@@ -20,7 +20,7 @@ from midstream.spark.compat import check_version
 from midstream.spark.control_folder import ControlFolder
 from midstream.spark.join_text import JoinText
 from midstream.spark.listener import listen
-from midstream.spark.operator import DataFrame, joined, schema_of, travels_narrow, watermark_delay
+from midstream.spark.operator import DataFrame, check_watermark, joined, schema_of, travels_narrow, watermark_delay
 from midstream.spark.result_ids import COLUMN
 from midstream.spark.settings import cores, prepare
 from midstream.spark.spec import JoinSpec
@@ -115,7 +115,7 @@ def sql(
         assume_zone=assume_zone,
         delays=waits | {name: wait for name, frame in frames.items() if (wait := watermark_delay(frame)) is not None},
     )
-    _check(spec, frames)
+    _check(spec, frames, waits)
     if result_id and spelled(COLUMN, spec.query.output_schema.names):
         raise SparkError(f"result_id: the query has a column {COLUMN!r} already; rename it with AS")
     prepare(session, chosen, travels_narrow(spec))
@@ -243,7 +243,7 @@ def _session(frames: Mapping[str, DataFrame]) -> Any:
     return sessions[0]
 
 
-def _check(spec: JoinSpec, frames: Mapping[str, DataFrame]) -> None:
+def _check(spec: JoinSpec, frames: Mapping[str, DataFrame], waits: Mapping[str, int]) -> None:
     """Everything that can be known to fail is told before a query starts."""
     query = spec.query
     spec.routing.fingerprint()
@@ -265,3 +265,6 @@ def _check(spec: JoinSpec, frames: Mapping[str, DataFrame]) -> None:
             f"streams: {batch!r} is a batch DataFrame with a window, beside streaming ones; "
             "use spark.readStream for it, or leave its window out to make it a static table"
         )
+    for one in query.inputs:
+        if frames[one.source].isStreaming and one.event_time is not None:
+            check_watermark(frames[one.source], one.source, one.event_time, waits.get(one.source))

@@ -111,8 +111,9 @@ class Cell:
         commands: Sequence[bytes] = (),
         hand_on: Callable[[list[bytes]], None] | None = None,
     ) -> Outcome:
-        """Take in a batch: commands, the watermark, then the rows.
+        """Take in a batch: commands, then the rows, judged by the watermark of the batch before, then the watermark.
 
+        That is how Spark's own operators judge: one before the join may hand over rows between the two watermarks.
         Results that are many are given to `hand_on` bit by bit, the last of them are in the outcome. If a batch does
         not end well, the engine has to be loaded again.
         """
@@ -128,16 +129,14 @@ class Cell:
         answers = obey([Addressed.from_bytes(one) for one in commands], self._engine.migrate)
         results: list[bytes] = []
         rows_out = held = 0
-        pushes = [({}, watermark)] if not rows else [({}, watermark), (rows, None)]
-        for data, moment in pushes:
-            for table in self._engine.push_batches(data, watermark=moment):
-                rows_out += table.num_rows
-                for piece in _pieces(table):
-                    results.append(to_wire(piece))
-                    held += len(results[-1])
-                if hand_on is not None and held > HELD_BYTES:
-                    hand_on(results)
-                    results, held = [], 0
+        for table in self._engine.push_batches(rows, watermark=watermark):
+            rows_out += table.num_rows
+            for piece in _pieces(table):
+                results.append(to_wire(piece))
+                held += len(results[-1])
+            if hand_on is not None and held > HELD_BYTES:
+                hand_on(results)
+                results, held = [], 0
         self._watermark = watermark
         report = self._report(rows) | {"out": rows_out, "seconds": time.perf_counter() - began, "answers": answers}
         self.stamp = next_stamp

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from midstream.spark.packing import CALL_CELL_0, Mapper, packed_rows
+from midstream.spark.packing import Mapper, calls, packed_rows
 from midstream.spark.task import settle
 
 #: The lane of parcels that hold a command.
@@ -103,7 +103,7 @@ def command_packer(cells: int) -> Mapper:
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
-        yield CALL_CELL_0
+        yield from calls(cells)
         for batch in batches:
             found = [one for text in batch.column(0).to_pylist() for one in addressed(text or "", cells)]
             if found:

@@ -76,6 +76,16 @@ def from_arrow(schema: pa.Schema) -> Any:
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
+# Plans ---------------------------------------------------------------------------------------------------------------
+
+
+def plan_of_frame(frame: Any) -> str:
+    """The plan of a DataFrame as text, a node a line."""
+    if hasattr(frame, "_jdf"):
+        return str(frame._jdf.queryExecution().analyzed().toString())
+    return str(frame._explain_string(extended=True))
+
+
 # Sources and checkpoints ---------------------------------------------------------------------------------------------
 
 

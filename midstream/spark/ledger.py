@@ -112,11 +112,6 @@ class Ledger:
                 groups.setdefault((one.lane, tier), []).append(one)
         yield from (group for group in groups.values() if len(group) >= MERGED_AT_ONCE)
 
-    def next_timer(self) -> int | None:
-        """The first millisecond at which a parcel has expired."""
-        ends = [one.until for one in self.parcels if one.until is not None]
-        return max(min(ends) // 1000 + 1, 1) if ends else None
-
 
 def _tier(size: int) -> int:
     """Which order of size a parcel has, from 0; `_TIERS` and more are large."""

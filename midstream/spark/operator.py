@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ from midstream.spark.spec import JoinSpec
 from midstream.spark.totals import OBSERVATION, column_of
 
 _WATERMARK_KEY = "spark.watermarkDelayMs"
+_WATERMARK_NODE = re.compile(r"^\W*EventTimeWatermark\b", re.MULTILINE)
 _DERIVED = "midstream_event_time"
 
 DataFrame = Any
@@ -95,7 +97,7 @@ def _packed(spec: JoinSpec, source: str, frame: DataFrame, delay: int | None) ->
     if frame.isStreaming:
         assert event_time is not None
         zone = spec.query.assumed_zones.get(source, {}).get(event_time)
-        frame = with_watermark(frame, source, event_time, delay, zone)
+        frame = _with_watermark(frame, event_time, delay, zone)
     return frame.select(*columns).mapInArrow(packer(spec, source, names), PACKED_DDL)
 
 
@@ -126,26 +128,40 @@ def watermark_delay(frame: DataFrame) -> int | None:
     return next((int(one) * 1000 for one in marks if one is not None), None)
 
 
-def with_watermark(
-    frame: DataFrame, source: str, event_time: str, delay: int | None, zone: str | None = None
-) -> DataFrame:
+def check_watermark(frame: DataFrame, source: str, event_time: str, delay: int | None) -> None:
+    """A watermark that a streaming DataFrame has already must be on its event time."""
+    marked = _marked(frame)
+    if event_time not in marked and (marked or _has_watermark(frame)):
+        place = f" on {marked[0]!r}" if marked else ""
+        raise SparkError(
+            f"streams: {source!r} has a watermark{place}, but its event time is {event_time!r}, and Spark takes only "
+            "one watermark; put it on the event time, or leave it to delay=; after groupBy(window(...)) take "
+            "window_time(window) as the event time"
+        )
+    if event_time in marked and delay is not None:
+        raise SparkError(
+            f"streams: {source!r} has a watermark already, and Spark takes only one; leave {source!r} out of delay="
+        )
+
+
+def _marked(frame: DataFrame) -> list[str]:
+    """The columns that a watermark is on."""
+    return [field.name for field in frame.schema.fields if _WATERMARK_KEY in (field.metadata or {})]
+
+
+def _has_watermark(frame: DataFrame) -> bool:
+    """Whether a watermark was put on a DataFrame's rows, whatever has become of the column since."""
+    return _WATERMARK_NODE.search(compat.plan_of_frame(frame)) is not None
+
+
+def _with_watermark(frame: DataFrame, event_time: str, delay: int | None, zone: str | None) -> DataFrame:
     """The rows with Spark's watermark on their event time, unless the DataFrame has one already.
 
     `zone` is that of event times without one, or None if they are in UTC.
     """
-    kind = frame.schema[event_time].dataType
-    marked = [field.name for field in frame.schema.fields if _WATERMARK_KEY in (field.metadata or {})]
-    if marked:
-        if isinstance(kind, TimestampType) and event_time not in marked:
-            raise SparkError(
-                f"streams: {source!r} has a watermark on {marked[0]!r}, but its event time is {event_time!r}; "
-                "put the watermark on the event time, or leave it to delay="
-            )
-        if delay is not None:
-            raise SparkError(
-                f"streams: {source!r} has a watermark already, and Spark takes only one; leave {source!r} out of delay="
-            )
+    if event_time in _marked(frame):
         return frame
+    kind = frame.schema[event_time].dataType
     wait = f"{delay or 0} microseconds"
     if isinstance(kind, TimestampType):
         return frame.withWatermark(_quoted(event_time), wait)

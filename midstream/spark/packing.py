@@ -18,7 +18,7 @@ from midstream.spark.result_ids import ResultIds
 from midstream.spark.router import Router
 from midstream.spark.spec import JoinSpec
 from midstream.spark.spool import parcels_behind
-from midstream.spark.task import current_batch, settle
+from midstream.spark.task import current_batch, is_first_task, settle
 
 #: Rows are split, and packed, when so many or so many bytes of them have come.
 ROWS_AT_ONCE = 1 << 18
@@ -62,9 +62,15 @@ def packed_rows(rows: list[tuple[int, int, int, int, int, bytes]]) -> pa.RecordB
     )
 
 
-#: Cell 0 is called in every batch, so that a checkpoint which was made with another routing is noticed before any
-#: output, even if the cells that get rows are new.
-CALL_CELL_0 = packed_rows([(0, NO_LANE, 0, 0, 0, b"")])
+def calls(cells: int) -> Iterator[pa.RecordBatch]:
+    """A row without content for every cell, from the first of a batch's packing tasks: all cells are called.
+
+    So each of them knows the watermark of the batch before, and a checkpoint which was made with another routing is
+    noticed before any output, even if the cells that get rows are new.
+    """
+    if is_first_task():
+        yield packed_rows([(cell, NO_LANE, 0, 0, 0, b"") for cell in range(cells)])
+
 
 Mapper = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -75,7 +81,7 @@ def packer(spec: JoinSpec, source: str, names: Sequence[str]) -> Mapper:
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         router = _router(spec, source)
         settle()
-        yield CALL_CELL_0
+        yield from calls(spec.cells)
         for table in _gathered(batches):
             split = router.split(table.rename_columns(names))
             rows = [(part.cell, part.lane, part.home, 0, 0, to_wire(part.rows)) for part in split.parts]

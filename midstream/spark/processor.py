@@ -109,27 +109,34 @@ class JoinProcessor(StatefulProcessor):
         yield Row(cell=number, parcel=None, report=json.dumps(report_of(cell, report)))
 
     def _set_timer(self, store: CellStore, fired: int | None) -> None:
-        """One timer, for the next moment at which a parcel has expired; Spark removes one that has fired by itself."""
+        """One timer, for the next watermark, whatever it is; Spark removes one that has fired by itself.
+
+        So a cell is called in every batch whose watermark is another than that of the batch before, rows or not, and
+        the ledger always has the watermark of the batch before.
+        """
         ledger = store.ledger
         pending = None if ledger.timer == fired else ledger.timer
-        wanted = ledger.next_timer()
+        wanted = ledger.watermark + 1
         if wanted != pending:
             if pending is not None:
                 self._handle.deleteTimer(pending)
-            if wanted is not None:
-                self._handle.registerTimer(wanted)
+            self._handle.registerTimer(wanted)
         ledger.timer = wanted
 
 
 class CellBatch:
-    """One batch of one cell, from the delivery to results and a changed ledger."""
+    """One batch of one cell, from the delivery to results and a changed ledger.
+
+    Rows are judged by the watermark of the batch before, and what has expired goes by that of this batch.
+    """
 
     def __init__(self, spec: JoinSpec, store: CellStore, delivery: Delivery, milliseconds: int, cell: int):
         self._spec = spec
         self._store = store
         self._delivery = delivery
         self._milliseconds = max(milliseconds, store.ledger.watermark)
-        self._watermark = self._milliseconds * 1000 if self._milliseconds else NONE_YET
+        self._watermark = _in_microseconds(self._milliseconds)
+        self._before = _in_microseconds(store.ledger.watermark)
         self._cell = cell
         self._rows_in: dict[int, int] = {}
         self._late: dict[int, int] = {}
@@ -139,7 +146,6 @@ class CellBatch:
         """Results as parcels, and what there is to report."""
         ledger = self._store.ledger
         listed = list(ledger.parcels)
-        before = ledger.watermark * 1000 if ledger.watermark else NONE_YET
         plan = ledger.plan
         if ledger.plan_in_code != self._spec.plan:
             plan, ledger.plan_in_code = self._spec.plan or plan, self._spec.plan
@@ -152,7 +158,7 @@ class CellBatch:
             watermark=self._watermark,
             parcels=self._delivery.parcels,
             commands=self._delivery.commands,
-            stored=lambda: Loading(plan, before, self._store.read(listed)),
+            stored=lambda: Loading(plan, self._before, self._store.read(listed)),
             meanwhile=self._keep,
         )
         taken = take(turn)
@@ -200,14 +206,19 @@ class CellBatch:
             if len(times) == 0:
                 continue
             self._note_reached(lanes[lane].source, int(times.max()))
-            is_on_time = int(times.min()) >= self._watermark and not self._spec.needs_snapshots
+            is_on_time = int(times.min()) >= self._before and not self._spec.needs_snapshots
             if is_on_time and SMALLEST_KEPT <= len(parcel) <= LARGEST_PARCEL:
                 self._store.add_parcel(lane, parcel, times)
                 continue
-            rows, late = without_late(times, self._store.rows(lane, [parcel]), self._watermark)
+            rows, late = without_late(times, self._store.rows(lane, [parcel]), self._before)
             loose.setdefault(lane, []).append(rows)
             if late is not None:
                 self._late[lane] = self._late.get(lane, 0) + int((late < home).sum())
         for lane, tables in ({} if self._spec.needs_snapshots else loose).items():
             self._store.add(lane, pa.concat_tables(tables))
         self.store_seconds += time.perf_counter() - began
+
+
+def _in_microseconds(milliseconds: int) -> int:
+    """A watermark of Spark, which has none as long as it is 0."""
+    return milliseconds * 1000 if milliseconds else NONE_YET

@@ -16,6 +16,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 WORKER_PYTHON = "spark.sql.execution.pyspark.python"
 #: After every row that goes to Python, Spark adds up the buffers of its Arrow batch to keep below this many bytes: in a
 #: profile half of the processor time of handing rows over. With the largest value it does not.
@@ -47,6 +48,11 @@ def prepare(session: Any, partitions: int | None, narrow: bool = False) -> int:
         raise SparkError(
             f"spark: {PROVIDER} is {given[PROVIDER]}, but stateful operators in Python need {ROCKSDB}; "
             "unset it or set it to that"
+        )
+    if given.get(WATERMARK_POLICY, "min").lower() != "min":
+        raise SparkError(
+            f"spark: {WATERMARK_POLICY} is {given[WATERMARK_POLICY]}, but a join needs the smallest of its streams' "
+            "watermarks: with another the rows of the slower streams are late; unset it or set it to min"
         )
     wanted = {PROVIDER: ROCKSDB, CHANGELOG: "true", SHUFFLE_PARTITIONS: str(chosen)}
     missing = {name: value for name, value in wanted.items() if name not in given}

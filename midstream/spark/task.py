@@ -22,6 +22,14 @@ def current_batch() -> int | None:
     return None if batch is None else int(batch)
 
 
+def is_first_task() -> bool:
+    """Whether this worker's task is that of its stage's first partition, which every stage has; True outside Spark."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context is None or context.partitionId() == 0
+
+
 def settle() -> None:
     """Take what is loaded out of this worker's garbage collections; call it as a task begins.
 

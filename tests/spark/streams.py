@@ -193,15 +193,15 @@ class Expected:
 
 
 def expect(given: Input, windows: Mapping[str, int | None], watermarks: Sequence[int | None] = ()) -> Expected:
-    """The equi-join on `k` of all streams, each batch after its watermark; results are `(v of each, from, to)`.
+    """The equi-join on `k` of all streams, each batch judged by the watermark of the one before.
 
-    A window of None is unbounded.
+    Results are `(v of each, from, to)`. A window of None is unbounded.
     """
     count = max(len(batches) for batches in given.batches.values())
     accepted: dict[str, list[tuple[int, Any, Any, int]]] = {name: [] for name in given.batches}
     late = rejected = 0
     for number in range(count):
-        watermark = watermarks[number] if number < len(watermarks) else None
+        watermark = watermarks[number - 1] if 0 < number <= len(watermarks) else None
         for name, batches in given.batches.items():
             for k, v, ts in batches[number] if number < len(batches) else ():
                 if ts is None:

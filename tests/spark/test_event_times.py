@@ -24,17 +24,18 @@ BEFORE = -1_000_000 * SECOND
 
 
 def rows_around(moment: int) -> Input:
-    """Three batches. The watermark of the second, with a delay of two seconds, is `moment`: rows around it."""
+    """Four batches. With a delay of two seconds the third is judged by `moment`, the fourth by a second more."""
 
     def batch(*times: int | None) -> list[tuple[Any, Any, int | None]]:
         return [(place % 2, place * 100 + number, one) for place in range(4) for number, one in enumerate(times)]
 
     at = moment
     first = batch(at - SECOND, at, at + 2 * SECOND, None)
-    second = batch(at - 1, at, at + 1, at - 1_000, at + 3 * SECOND)
-    third = batch(at + SECOND - 1, at + SECOND, None, at + 9 * SECOND)
-    shifted = [[(k, v + 1_000, None if ts is None else ts) for k, v, ts in rows] for rows in (first, second, third)]
-    return Input({"a": [first, second, third], "b": shifted})
+    second = batch(at + 3 * SECOND, None)
+    third = batch(at - 1, at, at + 1, at - 1_000)
+    fourth = batch(at + SECOND - 1, at + SECOND, at + 9 * SECOND)
+    all_of_a = [first, second, third, fourth]
+    return Input({"a": all_of_a, "b": [[(k, v + 1_000, ts) for k, v, ts in rows] for rows in all_of_a]})
 
 
 CASES = {

@@ -156,7 +156,7 @@ def test_a_watermark_that_is_there_is_kept(frames: dict[str, Any]) -> None:
     with pytest.raises(ms.SparkError, match="'a' has a watermark already, and Spark takes only one; leave 'a' out"):
         ms.spark.sql(TEXT, marked, "ts", "5 seconds", partitions=1)
     other = {"a": frames["a"].withColumn("at", frames["a"].ts).withWatermark("at", "1 second"), "b": frames["b"]}
-    with pytest.raises(ms.SparkError, match="'a' has a watermark on 'at', but its event time is 'ts'; put the"):
+    with pytest.raises(ms.SparkError, match="'a' has a watermark on 'at', but its event time is 'ts', and Spark"):
         ms.spark.sql(TEXT, other, "ts", partitions=1)
 
 

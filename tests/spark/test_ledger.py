@@ -127,7 +127,6 @@ def test_parcels_of_every_size_stay_few() -> None:
         == store.ledger.stored_bytes
         == sum(len(content) for (content,) in parcels.values())
     )
-    assert store.ledger.next_timer() is None
 
 
 def test_parcels_expire_with_their_last_row() -> None:
@@ -141,28 +140,6 @@ def test_parcels_expire_with_their_last_row() -> None:
     assert len(parcels) == 2
     store.expire(17 * SECOND + 1)
     assert [one.lane for one in store.ledger.parcels] == [1] == [lane for _, lane in parcels]
-
-
-@pytest.mark.parametrize(
-    ("time", "timer"),
-    [
-        (0, 10_001),
-        (999, 10_001),
-        (1_000, 10_002),
-        (-1, 10_000),
-        (-10 * SECOND, 1),
-        (-(2**62), 1),
-        (2**63 - 5, 2**63 // 1000 + 1),
-    ],
-)
-def test_the_timer_is_the_first_millisecond_without_the_parcel(time: int, timer: int) -> None:
-    store, _ = store_of()
-    store.add(0, rows([time]))
-    assert store.ledger.next_timer() == timer
-    if timer > 1:
-        assert store.ledger.expired((timer - 1) * 1000) == []
-    if timer < 2**63 // 1000:
-        assert len(store.ledger.expired(timer * 1000)) == 1
 
 
 def test_merged_parcels_lose_rows_that_no_window_has() -> None:

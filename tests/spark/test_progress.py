@@ -147,8 +147,8 @@ def test_a_stream_without_any_row_is_named(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.versions
-def test_idle_cells_purge_when_their_timer_fires(spark: Any, tmp_path: Path) -> None:
-    """After the first batch all rows have a key of cell 0; the other cell has only its timer."""
+def test_idle_cells_are_called_and_purge(spark: Any, tmp_path: Path) -> None:
+    """After the first batch all rows have a key of cell 0; the last batch has none, and both cells have only timers."""
     spec = JoinSpec(streams.join_text(WINDOWS), dict.fromkeys(WINDOWS, Input({}).table([]).schema), "ts", 2)
     router = Router(spec.routing, "a")
     key = next(k for k in range(20) if router.split(Input({}).table([(k, 0, 0)])).parts[0].cell == 0)
@@ -161,9 +161,15 @@ def test_idle_cells_purge_when_their_timer_fires(spark: Any, tmp_path: Path) -> 
     ran.progress = list(query.recentProgress)
     streams.check(ran, streams.expect(given, WINDOWS, ran.watermarks))
     reports = ran.reports()
-    assert reports[0][1]["parcels"] == 3
-    (purged,) = [one[1] for one in reports[1:] if 1 in one]
-    assert purged["parcels"] == purged["stored"] == 0 and purged["in"] == {}
+    assert [sorted(one) for one in reports] == [[0, 1]] * 5
+    assert all(
+        one["wm"] == (mark and mark // 1000)
+        for all_of, mark in zip(reports, ran.watermarks, strict=True)
+        for one in all_of.values()
+    )
+    assert [one[1]["parcels"] for one in reports] == [3, 3, 0, 0, 0]
+    purged = reports[2][1]
+    assert purged["stored"] == 0 and purged["in"] == {}
     busy = reports[3][0]
     assert busy["parcels"] <= 6 and busy["wm"] * 1000 == ran.watermarks[3]
     total = ms.spark.progress(query)

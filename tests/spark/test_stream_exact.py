@@ -94,8 +94,7 @@ def joined(spark: Any, case: Case, folder: Path, enough_delay: bool, partitions:
 
 def check(case: Case, ran: Ran, enough_delay: bool, label: str) -> Acceptance:
     """Each batch against the naive join over the watermarks that Spark had, all of it against DuckDB."""
-    marks = [*ran.watermarks[1:], ran.watermarks[-1]]
-    given = [NONE_YET if mark is None else mark for mark in marks]
+    given = [NONE_YET if mark is None else mark for mark in ran.watermarks]
     replayed = case.with_pushes(Push(push.rows, given[min(at, len(given) - 1)]) for at, push in enumerate(case.pushes))
     expected = expect_case(replayed)
     names = [one.name for one in case.outputs] + ["valid_from", "valid_to"]
