@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from midstream.spark.api import explain, join, sql
     from midstream.spark.control_folder import Control, control
     from midstream.spark.hot_search import hot_keys
+    from midstream.spark.reasons import reason
     from midstream.spark.repartitioning import repartition
     from midstream.spark.totals import Progress, cell_reports, progress
 
@@ -23,6 +24,7 @@ __all__ = [
     "hot_keys",
     "join",
     "progress",
+    "reason",
     "repartition",
     "sql",
 ]
@@ -36,6 +38,7 @@ _PLACES = {
     "explain": "midstream.spark.api",
     "join": "midstream.spark.api",
     "progress": "midstream.spark.totals",
+    "reason": "midstream.spark.reasons",
     "repartition": "midstream.spark.repartitioning",
     "sql": "midstream.spark.api",
 }
