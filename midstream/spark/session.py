@@ -10,6 +10,8 @@ from typing import Any
 #: For checkpoints on a local disk, where renaming a file is atomic in either way. Spark's default goes through an
 #: interface of Hadoop that asks the shell whether files are links: some eighty processes a batch.
 _FILES_WITHOUT_SHELL = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+#: How long Spark and Python wait for each other's sockets: 15 seconds are too short on a busy machine.
+WORKER_SECONDS = "spark.python.authenticate.socketTimeout"
 
 
 def local_session(cores: int, options: Mapping[str, str] | None = None) -> Any:
@@ -27,6 +29,7 @@ def local_session(cores: int, options: Mapping[str, str] | None = None) -> Any:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.session.timeZone": "UTC",
+        WORKER_SECONDS: "2min",
         "spark.sql.streaming.checkpointFileManagerClass": _FILES_WITHOUT_SHELL,
     }
     for name, value in (settings | dict(options or {})).items():

@@ -52,6 +52,8 @@ def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
     """A small local session; what Midstream needs is left for it to set."""
     from pyspark.sql import SparkSession
 
+    from midstream.spark.session import WORKER_SECONDS
+
     folder = tmp_path_factory.mktemp("spark")
     options = {
         "spark.ui.enabled": "false",
@@ -62,6 +64,7 @@ def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
         "spark.sql.session.timeZone": ZONE,
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
+        WORKER_SECONDS: "5min",
         "spark.sql.codegen.wholeStage": "false",
     }
     builder = SparkSession.builder.master("local[2]").appName("midstream tests")

@@ -43,6 +43,7 @@ def session(master: str, scratch: Path) -> Any:
         "spark.executor.extraJavaOptions": f"-Djava.io.tmpdir={scratch}",
         "spark.local.dir": str(scratch),
         "spark.sql.shuffle.partitions": "2",
+        "spark.python.authenticate.socketTimeout": "5min",
     }
     builder = SparkSession.builder.master(master)
     for name, value in settings.items():
