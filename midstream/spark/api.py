@@ -6,16 +6,30 @@ import datetime
 import hashlib
 import json
 import logging
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from midstream.engine.intake import microseconds
-from midstream.errors import InputError, QueryError, SparkError, did_you_mean
+from midstream.errors import QueryError, SparkError, did_you_mean
 from midstream.migrate import STRATEGIES
 from midstream.plan import parse_plan
-from midstream.query.durations import Duration, duration
-from midstream.query.names import listed, spelled
+from midstream.query.durations import Duration
+from midstream.query.names import spelled
+from midstream.spark.arguments import (
+    Durations,
+    check_count,
+    check_delays,
+    check_duration,
+    check_event_time,
+    check_flag,
+    check_folder,
+    check_frames,
+    check_hot_keys,
+    check_mapping,
+    check_schedule,
+    check_text,
+)
 from midstream.spark.compat import check_version
 from midstream.spark.control_folder import ControlFolder
 from midstream.spark.join_text import JoinText
@@ -34,7 +48,7 @@ def sql(
     text: str,
     streams: Mapping[str, DataFrame],
     event_time: str | Mapping[str, str],
-    delay: str | Mapping[str, str] | None = None,
+    delay: Durations | None = None,
     *,
     partitions: int | None = None,
     cells: int | None = None,
@@ -44,8 +58,8 @@ def sql(
     rates: Mapping[str, float] | None = None,
     hot_keys: Mapping[str, Sequence[Any]] | None = None,
     allow_incomplete: bool = False,
-    host_idle: str = "15 minutes",
-    control: str | None = None,
+    host_idle: Duration = "15 minutes",
+    control: str | os.PathLike[str] | None = None,
     result_id: bool = False,
     assume_zone: str | None = None,
 ) -> DataFrame:
@@ -93,28 +107,30 @@ def sql(
         writer = joined.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
         query = writer.start(f"{folder}/results")
     """
-    frames = dict(streams)
-    session = _session(frames)
+    check_text("sql", text, "a query: SELECT ... FROM ... WHERE ...")
+    frames = check_frames(streams)
+    session = next(iter(frames.values())).sparkSession
     check_version(session)
-    schemas = {name: schema_of(name, frame) for name, frame in frames.items()}
-    waits = _waits(delay, frames)
-    chosen = cores(session) if partitions is None else partitions
+    waits = check_delays(delay, list(frames))
+    chosen = cores(session) if partitions is None else check_count("partitions", partitions, "partitions")
     spec = JoinSpec(
         text=text,
-        schemas=schemas,
-        event_time=event_time if isinstance(event_time, str) else dict(event_time),
+        schemas={name: schema_of(name, frame) for name, frame in frames.items()},
+        event_time=check_event_time(event_time),
         cells=_cells(cells, chosen),
-        rates=dict(rates or {}),
-        hot_keys={name: list(values) for name, values in (hot_keys or {}).items()},
-        plan=plan,
-        strategy=strategy,
-        schedule=_in_order(schedule),
-        allow_incomplete=allow_incomplete,
-        host_idle=duration(host_idle) / 1e6,
+        rates=check_mapping("rates", rates, "relative rates by stream: {'orders': 10}"),
+        hot_keys=check_hot_keys(hot_keys),
+        plan=None if plan is None else check_text("plan", plan, "a plan such as '((a b) c)'"),
+        strategy=check_text("strategy", strategy, "the name of one, such as 'jisc'"),
+        schedule=check_schedule(schedule),
+        allow_incomplete=check_flag("allow_incomplete", allow_incomplete),
+        host_idle=_host_idle(host_idle),
         operator=uuid.uuid4().hex[:8],
         assume_zone=assume_zone,
         delays=waits | {name: wait for name, frame in frames.items() if (wait := watermark_delay(frame)) is not None},
     )
+    place = None if control is None else check_folder("control", control)
+    check_flag("result_id", result_id)
     _check(spec, frames, waits)
     if result_id and spelled(COLUMN, spec.query.output_schema.names):
         raise SparkError(f"result_id: the query has a column {COLUMN!r} already; rename it with AS")
@@ -122,16 +138,16 @@ def sql(
     if not any(frame.isStreaming for frame in frames.values()):
         return joined(spec, frames, waits, None, result_id)
     listen(session)
-    folder = _control_folder(session, spec, control)
+    folder = _control_folder(session, spec, place)
     return joined(spec, frames, waits, None if folder is None else folder.commands, result_id)
 
 
 def join(
     streams: Mapping[str, DataFrame],
     on: str | Sequence[str],
-    within: Duration | Mapping[str, Duration],
+    within: Durations,
     event_time: str | Mapping[str, str],
-    delay: str | Mapping[str, str] | None = None,
+    delay: Durations | None = None,
     *,
     select: str | Sequence[str] = ("*",),
     **options: Any,
@@ -139,8 +155,8 @@ def join(
     """Join streaming DataFrames without writing a query.
 
     `on` is a column that all have and that must be equal, or conditions such as ``["o.id = p.order_id", "p.amount >
-    10"]``, all of which must hold. `within` is the window of all or of each stream: ``"10 minutes"``. `select` are the
-    columns of the result, `*` for all, named `stream_column`. Other options are those of `sql`.
+    10"]``, all of which must hold. `within` is the window of all or of each stream, ``"10 minutes"`` or a `timedelta`.
+    `select` are the columns of the result, `*` for all, named `stream_column`. Other options are those of `sql`.
 
     ::
 
@@ -153,7 +169,7 @@ def join(
             select=["orders.customer", "payments.amount"],
         )
     """
-    written = JoinText(streams, on, within, select)
+    written = JoinText(check_frames(streams), on, within, select)
     try:
         return sql(written.text, streams, event_time, delay, **options)
     except QueryError as problem:
@@ -177,10 +193,16 @@ def explain(
         text = "SELECT o.id FROM orders [RANGE 1 HOUR] o, payments [RANGE 1 HOUR] p WHERE o.id = p.id"
         print(ms.spark.explain(text, {"orders": orders, "payments": payments}, "ts", partitions=4))
     """
-    schemas = {name: schema_of(name, frame) for name, frame in streams.items()}
-    keys = {name: list(values) for name, values in (hot_keys or {}).items()}
+    check_text("explain", text, "a query: SELECT ... FROM ... WHERE ...")
+    schemas = {name: schema_of(name, frame) for name, frame in check_frames(streams).items()}
     spec = JoinSpec(
-        text, schemas, event_time, partitions, rates=dict(rates or {}), hot_keys=keys, assume_zone=assume_zone
+        text=text,
+        schemas=schemas,
+        event_time=check_event_time(event_time),
+        cells=check_count("partitions", partitions, "partitions"),
+        rates=check_mapping("rates", rates, "relative rates by stream: {'orders': 10}"),
+        hot_keys=check_hot_keys(hot_keys),
+        assume_zone=assume_zone,
     )
     return spec.routing.explain()
 
@@ -200,47 +222,20 @@ def _control_folder(session: Any, spec: JoinSpec, path: str | None) -> ControlFo
     return folder
 
 
-def _waits(delay: str | Mapping[str, str] | None, frames: Mapping[str, DataFrame]) -> dict[str, int]:
-    """The delays of streams, in microseconds."""
-    waits = {}
-    for name, wait in (dict.fromkeys(frames, delay) if delay is None or isinstance(delay, str) else delay).items():
-        if not (known := spelled(name, frames)):
-            raise SparkError(f"delay: unknown stream {name!r}; {did_you_mean(name, frames)}streams: {listed(frames)}")
-        if wait is None:
-            continue
-        try:
-            waits[known[0]] = duration(wait)
-        except QueryError as problem:
-            raise SparkError(f"delay: {problem}") from problem
-        if waits[known[0]] < 0:
-            raise SparkError(f"delay: {wait!r} of {known[0]!r} is negative; give how late its rows may be")
-    return waits
-
-
-def _in_order(schedule: Sequence[tuple[Moment, str]]) -> tuple[tuple[int, str], ...]:
-    try:
-        steps = [(microseconds(moment), plan) for moment, plan in schedule]
-    except (InputError, TypeError, ValueError) as problem:
-        told = str(problem).removeprefix("push: watermark ")
-        raise SparkError(f"schedule: {told}; give a list of (moment, plan), a moment as datetime or int") from None
-    return tuple(sorted(steps))
-
-
 def _cells(cells: int | None, partitions: int) -> int:
-    if cells is None or not isinstance(partitions, int) or partitions < 1:
-        return partitions  # the shares tell what is wrong with it
-    if cells < 1 or cells % partitions:
+    if cells is None:
+        return partitions
+    if check_count("cells", cells, "cells") % partitions:
         raise SparkError(f"cells: {cells} is not a multiple of {partitions} partitions; give one, such as {partitions}")
     return cells
 
 
-def _session(frames: Mapping[str, DataFrame]) -> Any:
-    if not frames:
-        raise SparkError("streams: give a DataFrame for each stream of the query")
-    sessions = [frame.sparkSession for frame in frames.values()]
-    if any(session != sessions[0] for session in sessions):
-        raise SparkError("streams: the DataFrames are of different sessions; make all in one session")
-    return sessions[0]
+def _host_idle(value: Duration) -> float:
+    """In seconds."""
+    length = check_duration("host_idle", value)
+    if length == 0:
+        raise SparkError("host_idle: a host that does not wait is of no use; give more than 0 seconds")
+    return length / 1e6
 
 
 def _check(spec: JoinSpec, frames: Mapping[str, DataFrame], waits: Mapping[str, int]) -> None:

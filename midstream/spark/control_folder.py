@@ -20,8 +20,9 @@ from typing import Any
 
 from pyarrow import fs
 
-from midstream.errors import SparkError
+from midstream.errors import SparkError, shown
 from midstream.plan import parse_plan
+from midstream.spark.arguments import check_migration
 from midstream.spark.commands import Command
 from midstream.spark.totals import Progress
 
@@ -122,6 +123,7 @@ class Control:
 
             command = control.migrate("((p s) o)")
         """
+        check_migration(plan, strategy, cells, timeout, on_progress)
         known = self._folder.read("status/query.json")
         if known is not None:
             parse_plan(plan, tuple(known["aliases"]))
@@ -223,6 +225,11 @@ def control(target: Any) -> Control:
                 f"control: {str(target)!r} is not the control folder of a query: it has no folder 'commands'"
             )
         return Control(folder)
+    if not (hasattr(target, "lastProgress") and hasattr(target, "isActive")):
+        raise SparkError(
+            f"control: {shown(target)} is neither a path nor a StreamingQuery; give the folder that the join has as "
+            "control=, or the query that start() returned"
+        )
     deadline = time.monotonic() + _FIRST_PROGRESS_SECONDS
     for _ in _polls(deadline):
         progress = target.lastProgress

@@ -6,7 +6,8 @@ from typing import Any
 
 import pyspark.sql.functions as F
 
-from midstream.errors import SparkError
+from midstream.errors import SparkError, shown
+from midstream.spark.arguments import check_text, is_frame
 
 
 def hot_keys(frame: Any, column: str, *, share: float = 0.05, fraction: float = 0.1, seed: int = 0) -> list[Any]:
@@ -19,11 +20,18 @@ def hot_keys(frame: Any, column: str, *, share: float = 0.05, fraction: float = 
 
         values = ms.spark.hot_keys(spark.read.parquet(f"{folder}/orders"), "id", share=0.2)
     """
+    if not is_frame(frame):
+        raise SparkError(f"hot_keys: {shown(frame)} is not a DataFrame of Spark; give a batch DataFrame")
+    check_text("hot_keys", column, "the name of a column")
     if frame.isStreaming:
         raise SparkError("hot_keys: give a batch DataFrame, such as spark.read over the rows of a day")
     for name, value in (("share", share), ("fraction", fraction)):
-        if not 0 < value <= 1:
-            raise SparkError(f"hot_keys: {name}={value!r}; give a number above 0 and up to 1")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+            raise SparkError(f"hot_keys: {name}={shown(value)}; give a number above 0 and up to 1")
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise SparkError(f"hot_keys: seed={shown(seed)}; give a whole number")
+    if column not in frame.columns:
+        raise SparkError(f"hot_keys: unknown column {column!r}; columns: {', '.join(frame.columns)}")
     quoted = "`" + column.replace("`", "``") + "`"
     sample = frame.select(F.col(quoted).alias("value")).where("value IS NOT NULL")
     if fraction < 1:

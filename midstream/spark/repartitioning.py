@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from midstream.errors import SparkError
+from midstream.spark.arguments import check_count, check_folder
 from midstream.spark.compat import repartition_checkpoint
 
 
@@ -19,8 +20,8 @@ def repartition(checkpoint: str, partitions: int, session: Any | None = None) ->
     """
     from pyspark.sql import SparkSession
 
-    if partitions < 1:
-        raise SparkError(f"repartition: {partitions} partitions; give 1 or more")
+    check_folder("repartition", checkpoint)
+    check_count("repartition", partitions, "partitions")
     chosen = session or SparkSession.getActiveSession()
     if chosen is None:
         raise SparkError("repartition: there is no active session; make one, or give it as session=")

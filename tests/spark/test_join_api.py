@@ -179,7 +179,7 @@ def test_a_watermark_that_is_there_is_kept(frames: dict[str, Any]) -> None:
         ({"delay": {"q": "1 second"}}, "delay: unknown stream 'q'; streams: a, b"),
         ({"delay": "soon"}, "delay: .*soon.*is not a duration"),
         ({"delay": "-5 seconds"}, "delay: "),
-        ({"delay": {"a": "1 month"}}, "delay: 'month' is not a unit of fixed length"),
+        ({"delay": {"a": "1 month"}}, "delay of 'a': 'month' is not a unit of fixed length"),
         ({"event_time": "when"}, "when"),
         ({"event_time": "v"}, None),
         ({"event_time": {"a": "ts"}}, "b"),
