@@ -27,6 +27,7 @@ from midstream.spark.arguments import (
     check_frames,
     check_hot_keys,
     check_mapping,
+    check_name,
     check_schedule,
     check_text,
 )
@@ -62,6 +63,7 @@ def sql(
     control: str | os.PathLike[str] | None = None,
     result_id: bool = False,
     assume_zone: str | None = None,
+    name: str | None = None,
 ) -> DataFrame:
     """Join streaming DataFrames by a query; the result is a streaming DataFrame.
 
@@ -90,6 +92,8 @@ def sql(
 
     `result_id` adds a column of that name, which stays the same when a batch is run again: sinks that may get a batch
     twice, such as Kafka's, can drop what they have already.
+
+    `name` is by what `progress` and `cell_reports` know the join, if several are in one query.
 
     If all DataFrames are batch DataFrames, the result is one too, with the results of all their rows.
 
@@ -134,12 +138,13 @@ def sql(
     _check(spec, frames, waits)
     if result_id and spelled(COLUMN, spec.query.output_schema.names):
         raise SparkError(f"result_id: the query has a column {COLUMN!r} already; rename it with AS")
+    known_as = spec.operator if name is None else check_name(name)
     prepare(session, chosen, travels_narrow(spec))
     if not any(frame.isStreaming for frame in frames.values()):
-        return joined(spec, frames, waits, None, result_id)
-    listen(session)
+        return joined(spec, frames, waits, None, result_id, known_as)
     folder = _control_folder(session, spec, place)
-    return joined(spec, frames, waits, None if folder is None else folder.commands, result_id)
+    listen(session).expect(known_as, None if folder is None else folder.path)
+    return joined(spec, frames, waits, None if folder is None else folder.commands, result_id, known_as)
 
 
 def join(

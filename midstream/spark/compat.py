@@ -86,6 +86,11 @@ def plan_of_frame(frame: Any) -> str:
     return str(frame._explain_string(extended=True))
 
 
+def plan_of_query(session: Any, query: str) -> str:
+    """The plan of a query that has started in a classic session, as text, a node a line."""
+    return str(session.streams.get(query)._jsq.streamingQuery().analyzedPlan().toString())
+
+
 # Sources and checkpoints ---------------------------------------------------------------------------------------------
 
 

@@ -200,15 +200,11 @@ def _polls(deadline: float) -> Iterator[None]:
         time.sleep(0.2)
 
 
-def folder_in(progress: Any) -> str | None:
-    """The control folder of the query that a progress is of; None if it has none."""
+def folders_in(progress: Any) -> list[str]:
+    """The control folders of the joins in the query that a progress is of."""
     sources = progress.get("sources") if hasattr(progress, "get") else progress.sources
-    for source in reversed(sources or []):
-        described = source.get("description") if hasattr(source, "get") else source.description
-        found = _SOURCE.search(described or "")
-        if found:
-            return found.group(1)
-    return None
+    told = [one.get("description") if hasattr(one, "get") else one.description for one in sources or []]
+    return [found.group(1) for one in told if (found := _SOURCE.search(one or ""))]
 
 
 def control(target: Any) -> Control:
@@ -234,13 +230,15 @@ def control(target: Any) -> Control:
     for _ in _polls(deadline):
         progress = target.lastProgress
         if progress is not None:
-            path = folder_in(progress)
-            if path is None:
+            paths = folders_in(progress)
+            if len(paths) > 1:
+                raise SparkError(f"control: this query has several joins; give a folder, one of {', '.join(paths)}")
+            if not paths:
                 raise SparkError(
                     "control: this query has no control folder; give one as sql(..., control=PATH), "
                     "or set spark.sql.streaming.checkpointLocation"
                 )
-            return Control(ControlFolder(path))
+            return Control(ControlFolder(paths[0]))
         if not target.isActive:
             break
     raise SparkError("control: the query has made no progress yet; give the control folder's path instead")

@@ -1,54 +1,89 @@
-"""The driver's listener: keeps each cell's last report, logs migrations, sends hosts home when their query ends."""
+"""The driver's listener: keeps each cell's last report, logs migrations, sends hosts home when their query ends.
+
+It also sees when the query of a join has started, and puts the session's settings back then.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 from midstream.spark import hosts
-from midstream.spark.compat import QuickListener
-from midstream.spark.control_folder import ControlFolder, folder_in
-from midstream.spark.totals import cell_reports
+from midstream.spark.compat import QuickListener, is_connect, plan_of_query
+from midstream.spark.control_folder import ControlFolder, folders_in
+from midstream.spark.settings import put_back
+from midstream.spark.totals import joins_in, reports_by_join
 
 _logger = logging.getLogger("midstream")
+
+Reports = dict[int, dict[str, Any]]
 
 
 class JoinListener(QuickListener):
     """One per session."""
 
-    def __init__(self) -> None:
-        #: The last report of each cell, by query run.
-        self.reports: dict[str, dict[int, dict[str, Any]]] = {}
+    def __init__(self, session: Any) -> None:
+        self._session = weakref.ref(session)
+        #: The last report of each cell, by query run and join.
+        self.reports: dict[str, dict[str, Reports]] = {}
         self._answers: dict[str, dict[int, str]] = {}
+        #: The joins whose queries have not started yet.
+        self._expected: set[str] = set()
+        self._folders: dict[str, str] = {}
+
+    def expect(self, join: str, folder: str | None) -> None:
+        """A join was made, which is controlled through a folder; its query will start."""
+        self._expected.add(join)
+        if folder is not None:
+            self._folders[join] = folder
 
     def onQueryStarted(self, event: Any) -> None:
-        pass
+        """A classic session calls it before `start` returns, when the query has its own copy of all settings."""
+        session = self._session()
+        if session is None or is_connect(session) or not self._expected:
+            return
+        try:
+            self._put_back(joins_in(plan_of_query(session, str(event.id))))
+        except Exception:
+            _logger.exception("midstream: the settings of the session could not be put back")
+
+    def _put_back(self, joins: Iterable[str]) -> None:
+        """Put settings back once the last of the joins that need them has started."""
+        session = self._session()
+        if session is None or self._expected.isdisjoint(joins):
+            return
+        self._expected.difference_update(joins)
+        if not self._expected:
+            put_back(session)
 
     def onQueryProgress(self, event: Any) -> None:
-        found = cell_reports(event.progress)
-        if not found:
-            return
-        known = self.reports.setdefault(str(event.progress.runId), {})
+        found = reports_by_join(event.progress)
+        self._put_back(found)  # a client of Connect does not see the plan at the start
+        for join, reports in found.items():
+            if reports:
+                self._note(event.progress, join, reports)
+
+    def _note(self, progress: Any, join: str, found: Reports) -> None:
+        known = self.reports.setdefault(str(progress.runId), {}).setdefault(join, {})
         for cell, report in found.items():
             before, now = known.get(cell, {}).get("mig"), report.get("mig")
             if now is not None and (before is None or before[:2] != now[:2]):
                 _logger.info("midstream: cell %d: %s is %s, %.0f %% complete", cell, now[0], now[1], now[2])
             known[cell] = report
-        try:
-            self._tell(event.progress, found)
-        except Exception:
-            _logger.exception("midstream: the status could not be written into the control folder")
+        folders = folders_in(progress)
+        if folders:
+            try:
+                folder = folders[0] if len(folders) == 1 else self._folders[join]
+                self._tell(progress, ControlFolder(folder), known, found)
+            except Exception:
+                _logger.exception("midstream: the status could not be written into the control folder")
 
-    def _tell(self, progress: Any, found: dict[int, dict[str, Any]]) -> None:
+    def _tell(self, progress: Any, folder: ControlFolder, known: Reports, found: Reports) -> None:
         """Write what the cells have reported where `control` reads it."""
-        path = folder_in(progress)
-        if path is None:
-            return
-        folder = ControlFolder(path)
-        run = str(progress.runId)
-        told = {"run": run, "batch": progress.batchId, "cells": self.reports[run]}
+        told = {"run": str(progress.runId), "batch": progress.batchId, "cells": known}
         folder.write("status", "cells.json", json.dumps(told))
         for cell, report in found.items():
             for identity, reason in report.get("ans", []):
@@ -73,7 +108,7 @@ _listeners: weakref.WeakKeyDictionary[Any, JoinListener] = weakref.WeakKeyDictio
 def listen(session: Any) -> JoinListener:
     """The listener of a session, added to it once."""
     if session not in _listeners:
-        listener = JoinListener()
+        listener = JoinListener(session)
         session.streams.addListener(listener)
         _listeners[session] = listener
     return _listeners[session]

@@ -50,8 +50,12 @@ def joined(
     delays: Mapping[str, int],
     commands: str | None,
     with_ids: bool,
+    name: str,
 ) -> DataFrame:
-    """The results of a join as a DataFrame; `commands` is the folder that it is controlled through."""
+    """The results of a join as a DataFrame; `commands` is the folder that it is controlled through.
+
+    `name` tells its reports from those of another join in the same query.
+    """
     # Spark tells the sources of a checkpoint apart by their places: another order in FROM must not exchange them.
     streams = sorted(spec.query.streams, key=str.casefold)
     packed = _union([_packed(spec, source, frames[source], delays.get(source)) for source in streams])
@@ -69,7 +73,7 @@ def joined(
         F.max(F.when(F.col("cell") == cell_number(cell), F.col("report"))).alias(column_of(cell))
         for cell in range(spec.cells)
     ]
-    observed = results.observe(f"{OBSERVATION}_{spec.operator}", *reports)
+    observed = results.observe(f"{OBSERVATION}_{name}", *reports)
     schema = spec.query.output_schema
     if with_ids:
         schema = schema.append(pa.field(result_ids.COLUMN, pa.string()))

@@ -79,6 +79,23 @@ def prepare(session: Any, partitions: int | None, narrow: bool = False) -> int:
     return chosen
 
 
+def put_back(session: Any) -> None:
+    """Take away what only the start of a join's query needed, so that other queries start as they would without it.
+
+    The settings of the state store stay: a query that is started again from the same DataFrame needs them.
+    """
+    said = []
+    for name, mark in ((SHUFFLE_PARTITIONS, _OURS), (ARROW_BYTES, _OUR_BYTES)):
+        ours = session.conf.get(mark, None)
+        if ours is not None:
+            if session.conf.get(name, None) == ours:
+                session.conf.unset(name)
+                said.append(name)
+            session.conf.unset(mark)
+    if said:
+        _logger.info("midstream: the query has started; put back for this session: %s", ", ".join(said))
+
+
 def _bytes_limit(session: Any, given: dict[str, str], narrow: bool) -> dict[str, str]:
     """No limit on the bytes of an Arrow batch where that on its rows is enough; what we set goes where it is not."""
     rows_are_enough = narrow and ARROW_ROWS not in given

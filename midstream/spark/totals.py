@@ -7,16 +7,17 @@ Reports travel as observed metrics of Spark's own progress. Classic and Connect 
 from __future__ import annotations
 
 import json
-import logging
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_logger = logging.getLogger("midstream")
+from midstream.errors import SparkError, shown
 
-#: The name of the observation, before the operator's.
+#: The name of the observation, before the join's.
 OBSERVATION = "midstream"
+_OBSERVED = re.compile(rf"^\W*CollectMetrics {OBSERVATION}_(\w+)", re.MULTILINE)
 
 
 def column_of(cell: int) -> str:
@@ -24,22 +25,44 @@ def column_of(cell: int) -> str:
     return f"cell_{cell}"
 
 
-def cell_reports(progress: Any) -> dict[int, dict[str, Any]]:
+def joins_in(plan: str) -> list[str]:
+    """The names of the joins in the text of a query's plan.
+
+    >>> joins_in("+- ~CollectMetrics midstream_ab12, [max(...) AS cell_0#7]")
+    ['ab12']
+    """
+    return _OBSERVED.findall(plan)
+
+
+def cell_reports(progress: Any, join: str | None = None) -> dict[int, dict[str, Any]]:
     """The reports in a `StreamingQueryProgress`, by cell; cells without work in the batch have none.
+
+    If the query has several joins, `join` is the name of one of them, as `sql` was given it.
 
     ::
 
         for cell, report in ms.spark.cell_reports(query.lastProgress).items():
             print(cell, report["plan"], report["out"])
     """
+    found = reports_by_join(progress)
+    if join is None and len(found) > 1:
+        raise SparkError(f"cell_reports: the query has several joins; give join=, one of {', '.join(sorted(found))}")
+    if join is not None and found and join not in found:
+        raise SparkError(f"cell_reports: the query has no join {shown(join)}; joins: {', '.join(sorted(found))}")
+    return found.get(join, {}) if join is not None else next(iter(found.values()), {})
+
+
+def reports_by_join(progress: Any) -> dict[str, dict[int, dict[str, Any]]]:
+    """The reports in a `StreamingQueryProgress`, by join and cell."""
+    if not (isinstance(progress, Mapping) or hasattr(progress, "observedMetrics")):
+        raise SparkError(f"progress: {shown(progress)} is not a progress; give one of query.recentProgress")
     observed = progress.get("observedMetrics") if isinstance(progress, Mapping) else progress.observedMetrics
-    reports: dict[int, dict[str, Any]] = {}
+    found = {}
     for name, row in (observed or {}).items():
-        if name.startswith(OBSERVATION):
-            for text in _texts(row):
-                report = json.loads(text)
-                reports[report["cell"]] = report
-    return dict(sorted(reports.items()))
+        if name.startswith(f"{OBSERVATION}_"):
+            reports = [json.loads(text) for text in _texts(row)]
+            found[name.removeprefix(f"{OBSERVATION}_")] = {one["cell"]: one for one in reports}
+    return {name: dict(sorted(reports.items())) for name, reports in found.items()}
 
 
 def _texts(row: Any) -> Iterable[str]:
@@ -128,15 +151,24 @@ def _slowest(reached: Iterable[Mapping[str, int | None]]) -> str | None:
     return min(furthest, key=lambda stream: furthest[stream])
 
 
-def progress(query: Any) -> Progress:
+def progress(query: Any, join: str | None = None) -> Progress:
     """How a running `StreamingQuery`, or one `StreamingQueryProgress`, is going.
 
-    Of a query each cell's latest report counts, back to the oldest progress that Spark keeps::
+    Of a query each cell's latest report counts, back to the oldest progress that Spark keeps. If it has several joins,
+    `join` is the name of one of them, as `sql` was given it::
 
         print(ms.spark.progress(query).rows_out)
     """
     recent = query.recentProgress if hasattr(query, "recentProgress") else [query]
     reports: dict[int, dict[str, Any]] = {}
     for one in recent:
-        reports.update(cell_reports(one))
+        reports.update(cell_reports(one, join))
+    if any(map(_has_run, recent)) and not any(map(reports_by_join, recent)):
+        raise SparkError("progress: the query has no join of Midstream; give the query that writes its results")
     return Progress.of(dict(sorted(reports.items())))
+
+
+def _has_run(progress: Any) -> bool:
+    """Whether a progress is of a batch; if there is nothing to do, Spark tells of none from time to time."""
+    durations = progress.get("durationMs") if isinstance(progress, Mapping) else progress.durationMs
+    return "addBatch" in (durations or {})

@@ -54,6 +54,7 @@ RIGHT_FOR: dict[str, tuple[Any, ...]] = {
     "control": (None,),
     "result_id": (True,),
     "assume_zone": (None,),
+    "name": (None,),
 }
 
 
@@ -93,7 +94,7 @@ def test_every_argument_of_hot_keys(spark: Any, argument: str) -> None:
             refused(ms.spark.hot_keys, argument, value, right)
 
 
-@pytest.mark.parametrize("function", [midstream.spark.control, midstream.spark.reason])
+@pytest.mark.parametrize("function", [midstream.spark.progress, midstream.spark.control, midstream.spark.reason])
 def test_things_that_are_no_query(function: Any) -> None:
     for value in WRONG:
         if not isinstance(value, dict | str):

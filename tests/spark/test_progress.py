@@ -175,3 +175,57 @@ def test_idle_cells_are_called_and_purge(spark: Any, tmp_path: Path) -> None:
     total = ms.spark.progress(query)
     assert set(total.plans.values()) == {"((a b) c)"} and total.seconds["total"] > 0
     assert total.rows_in.keys() <= {"a", "b", "c"}
+
+
+def test_two_joins_in_one_query_do_not_mix_their_reports(spark: Any, tmp_path: Path) -> None:
+    rows = [[(k, k, number * SECOND) for k in range(6)] for number in range(2)]
+    given = Input({"a": rows, "b": rows, "c": [one[:2] for one in rows]})
+    frames = given.frames(spark, tmp_path / "in")
+    windows: dict[str, dict[str, int | None]] = {
+        "ab": {"a": SECOND, "b": SECOND},
+        "bc": {"b": SECOND // 2, "c": SECOND // 2},
+    }
+    joins = [
+        ms.spark.sql(
+            streams.join_text(own),
+            {one: frames[one] for one in own},
+            "ts",
+            partitions=2,
+            name=name,
+            control=tmp_path / name,
+        ).toDF("x", "y", "valid_from", "valid_to")
+        for name, own in windows.items()
+    ]
+    ran = streams.Ran()
+    query = streams.start(joins[0].union(joins[1]), tmp_path / "checkpoint", ran)
+    query.awaitTermination()
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    for name, own in windows.items():
+        expected = streams.expect(Input({one: given.batches[one] for one in own}), own)
+        found = [ms.spark.cell_reports(one, name) for one in query.recentProgress]
+        assert [sum(cell["out"] for cell in one.values()) for one in found][:2] == [
+            sum(one.values()) for one in expected.by_batch
+        ]
+        assert set(ms.spark.progress(query, name).plans.values()) == {f"({' '.join(own)})"}
+        told = json.loads((tmp_path / name / "status" / "cells.json").read_text())
+        assert {report["plan"] for report in told["cells"].values()} == {f"({' '.join(own)})"}
+    with pytest.raises(ms.SparkError, match="the query has several joins; give join=, one of ab, bc"):
+        ms.spark.progress(query)
+    with pytest.raises(ms.SparkError, match="the query has no join 'cd'; joins: ab, bc"):
+        ms.spark.progress(query, "cd")
+    with pytest.raises(ms.SparkError, match=r"control: this query has several joins; give a folder, one of .*ab, .*bc"):
+        ms.spark.control(query)
+
+
+def test_progress_of_a_query_without_a_join(spark: Any, tmp_path: Path) -> None:
+    frames = Input({"a": [[(1, 1, 1)]]}).frames(spark, tmp_path)
+    query = frames["a"].writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).start()
+    query.processAllAvailable()
+    try:
+        with pytest.raises(ms.SparkError, match="progress: the query has no join of Midstream; give the query that"):
+            ms.spark.progress(query)
+        with pytest.raises(ms.SparkError, match="control: this query has no control folder"):
+            ms.spark.control(query)
+        assert ms.spark.reason(query) is None
+    finally:
+        query.stop()

@@ -22,11 +22,13 @@ from midstream.spark.settings import (
     SHUFFLE_PARTITIONS,
     cores,
     prepare,
+    put_back,
 )
 
 from . import streams
 from .streams import SECOND, Input
 
+FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 TEXT = streams.join_text({"a": SECOND, "b": SECOND})
 
 
@@ -169,3 +171,44 @@ def test_more_shuffle_partitions_than_cells_give_the_same(session: Any, tmp_path
     ran = streams.run(frame, tmp_path / "checkpoint")
     streams.check(ran, streams.expect(given, windows))
     assert set(ran.reports()[0]) == {0, 1, 2}
+
+
+# Put back ------------------------------------------------------------------------------------------------------------
+
+
+def test_settings_are_put_back_when_the_query_has_started(
+    session: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before `start` returns; not by the start of another query, nor while another join is to start."""
+    before = set_in(session)
+    frames = Input({name: [[(1, 1, 1)]] for name in ("a", "b")}).frames(session, tmp_path)
+    first = ms.spark.sql(TEXT, frames, "ts", partitions=3)
+    second = ms.spark.sql(TEXT, frames, "ts", partitions=1)
+
+    def start(frame: Any, name: str) -> set[str]:
+        """What is set after the start of a query, which is then stopped."""
+        writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / name))
+        query = writer.start()
+        found = set(set_in(session))
+        query.stop()
+        return found
+
+    needed = {SHUFFLE_PARTITIONS, ARROW_BYTES}
+    with caplog.at_level(logging.INFO, "midstream"):
+        assert needed <= start(frames["a"], "other")
+        assert needed <= start(first, "first")
+        after = start(second, "second")
+    assert needed.isdisjoint(after)
+    assert after - before.keys() <= {PROVIDER, CHANGELOG, FORMAT}
+    (line,) = said(caplog, "put back for this session")
+    assert all(name in line for name in needed)
+
+
+def test_what_the_user_has_changed_meanwhile_is_not_put_back(session: Any) -> None:
+    prepare(session, 3, True)
+    session.conf.set(SHUFFLE_PARTITIONS, "9")
+    put_back(session)
+    put_back(session)
+    assert session.conf.get(SHUFFLE_PARTITIONS) == "9"
+    assert ARROW_BYTES not in set_in(session)
+    assert not any(name.startswith("spark.midstream") for name in set_in(session))
