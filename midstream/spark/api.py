@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,6 +32,7 @@ from midstream.spark.arguments import (
     check_schedule,
     check_text,
 )
+from midstream.spark.commands import CHECK
 from midstream.spark.compat import check_version
 from midstream.spark.control_folder import ControlFolder
 from midstream.spark.join_text import JoinText
@@ -222,7 +224,11 @@ def _control_folder(session: Any, spec: JoinSpec, path: str | None) -> ControlFo
         path = f"{place.rstrip('/')}/midstream-control/{hashlib.sha256(spec.text.encode()).hexdigest()[:16]}"
     folder = ControlFolder(path)
     folder.make()
-    told = {"text": spec.text, "aliases": list(spec.query.aliases), "cells": spec.cells}
+    told = {"text": spec.text, "aliases": list(spec.query.aliases), "cells": spec.cells, "join": spec.fingerprint}
+    before = folder.read("status/query.json")
+    if before is not None and before.get("join") != spec.fingerprint:
+        # A checkpoint may refuse what has changed, and is to say so without waiting for rows.
+        folder.write("commands", f"{time.time_ns():020d}-check.json", CHECK)
     folder.write("status", "query.json", json.dumps(told))
     return folder
 

@@ -6,6 +6,7 @@ Hosts get it as JSON over their socket.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,6 +76,12 @@ class JoinSpec:
         """The columns of each lane that cells keep, with their types."""
         schemas = self.routing.cell_query.schemas
         return {name: {field.name: str(field.type) for field in schema} for name, schema in schemas.items()}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for joins of which one may go on from the checkpoint of the other, whatever else they are told."""
+        told = [self.routing.fingerprint(), self.described, self.windows, self.columns]
+        return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
 
     @cached_property
     def identity(self) -> str:

@@ -216,3 +216,22 @@ def test_a_checkpoint_that_cannot_be_read(
     streams.run(frame, tmp_path / "checkpoint")
     one.write(tmp_path, 1)
     assert told in streams.failure(query(), tmp_path / "checkpoint")
+
+
+def test_a_changed_query_is_refused_although_no_rows_are_new(spark: Any, tmp_path: Path) -> None:
+    """With control on; the same query, or one that may go on, runs no batch for it."""
+    Input({name: rows[:1] for name, rows in GIVEN.batches.items()}).write(tmp_path)
+
+    def query(text: str = TEXT, **options: Any) -> Any:
+        frames = {name: streams.stream(spark, tmp_path / name) for name in WINDOWS}
+        settings = {"partitions": 2, "control": tmp_path / "control", **options}
+        return ms.spark.sql(text, frames, "ts", streams.LONG, **settings)
+
+    assert streams.run(query(), tmp_path / "checkpoint").rows
+    assert not streams.run(query(plan=OTHER), tmp_path / "checkpoint").batches
+    larger = streams.join_text({**WINDOWS, "b": 3600 * SECOND})
+    failed = streams.start(query(larger), tmp_path / "checkpoint", streams.Ran())
+    with pytest.raises(Exception, match="window"):
+        failed.awaitTermination()
+    told = ms.spark.reason(failed)
+    assert told is not None and told.startswith("cell ") and "allow_incomplete=True" in told and "\n" not in told
