@@ -37,7 +37,15 @@ from midstream.spark.compat import check_version
 from midstream.spark.control_folder import ControlFolder
 from midstream.spark.join_text import JoinText
 from midstream.spark.listener import listen
-from midstream.spark.operator import DataFrame, check_watermark, joined, schema_of, travels_narrow, watermark_delay
+from midstream.spark.operator import (
+    DataFrame,
+    check_watermark,
+    is_aggregated,
+    joined,
+    schema_of,
+    travels_narrow,
+    watermark_delay,
+)
 from midstream.spark.result_ids import COLUMN
 from midstream.spark.settings import cores, prepare
 from midstream.spark.spec import JoinSpec
@@ -134,6 +142,7 @@ def sql(
         operator=uuid.uuid4().hex[:8],
         assume_zone=assume_zone,
         delays=waits | {name: wait for name, frame in frames.items() if (wait := watermark_delay(frame)) is not None},
+        aggregated=tuple(name for name, frame in frames.items() if frame.isStreaming and is_aggregated(frame)),
     )
     place = None if control is None else check_folder("control", control)
     check_flag("result_id", result_id)

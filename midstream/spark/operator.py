@@ -31,6 +31,7 @@ from midstream.spark.totals import OBSERVATION, column_of
 
 _WATERMARK_KEY = "spark.watermarkDelayMs"
 _WATERMARK_NODE = re.compile(r"^\W*EventTimeWatermark\b", re.MULTILINE)
+_AGGREGATE_NODE = re.compile(r"^\W*Aggregate\b", re.MULTILINE)
 _DERIVED = "midstream_event_time"
 
 DataFrame = Any
@@ -156,6 +157,13 @@ def _marked(frame: DataFrame) -> list[str]:
 def _has_watermark(frame: DataFrame) -> bool:
     """Whether a watermark was put on a DataFrame's rows, whatever has become of the column since."""
     return _WATERMARK_NODE.search(compat.plan_of_frame(frame)) is not None
+
+
+def is_aggregated(frame: DataFrame) -> bool:
+    """Whether the rows of a DataFrame are aggregates that wait for its watermark."""
+    plan = compat.plan_of_frame(frame)
+    watermark, aggregate = _WATERMARK_NODE.search(plan), _AGGREGATE_NODE.search(plan)
+    return watermark is not None and aggregate is not None and aggregate.start() < watermark.start()
 
 
 def _with_watermark(frame: DataFrame, event_time: str, delay: int | None, zone: str | None) -> DataFrame:

@@ -177,7 +177,9 @@ class CellBatch:
             "rejected": self._delivery.rejected,
             "stored": ledger.stored_bytes,
             "parcels": len(ledger.parcels),
-            "reached": {name: self._waited(name) for name in self._spec.query.streams},
+            "reached": {
+                name: self._waited(name) for name in self._spec.query.streams if name not in self._spec.aggregated
+            },
             "watermark": self._milliseconds or None,
             "place": taken.place,
             "loads": taken.loads,

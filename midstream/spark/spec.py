@@ -27,7 +27,8 @@ class JoinSpec:
 
     `schedule` lists moments of event time, in microseconds, and the plans that cells change to when the watermark has
     reached them. `operator` tells two joins of one streaming query apart. `delays` are how long the watermark waits for
-    rows of a stream, in microseconds. `assume_zone` is the zone of event times without one.
+    rows of a stream, in microseconds. `assume_zone` is the zone of event times without one. `aggregated` are the
+    streams whose rows come only when the watermark lets them: they do not tell how far their sources are.
     """
 
     text: str
@@ -44,6 +45,7 @@ class JoinSpec:
     operator: str = ""
     delays: Mapping[str, int] = field(default_factory=dict)
     assume_zone: str | None = None
+    aggregated: tuple[str, ...] = ()
 
     @cached_property
     def query(self) -> Query:
@@ -105,6 +107,7 @@ class JoinSpec:
             "operator": self.operator,
             "delays": dict(self.delays),
             "assume_zone": self.assume_zone,
+            "aggregated": list(self.aggregated),
         }
         return json.dumps(told, sort_keys=True)
 
@@ -114,8 +117,9 @@ class JoinSpec:
         told = json.loads(text)
         schemas = {name: _schema(schema) for name, schema in told.pop("schemas").items()}
         schedule = tuple((moment, plan) for moment, plan in told.pop("schedule"))
+        aggregated = tuple(told.pop("aggregated"))
         hot_keys = {name: _values(values) for name, values in told.pop("hot_keys").items()}
-        return cls(schemas=schemas, schedule=schedule, hot_keys=hot_keys, **told)
+        return cls(schemas=schemas, schedule=schedule, hot_keys=hot_keys, aggregated=aggregated, **told)
 
 
 def _schema_text(schema: pa.Schema) -> str:

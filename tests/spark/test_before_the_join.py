@@ -92,6 +92,7 @@ def test_aggregation(spark: Any, tmp_path: Path) -> None:
     both = ms.spark.sql(TEXT, {name: counts(frame) for name, frame in inputs.items()}, "ts", partitions=3)
     ran = streams.run_all({"one": (one, tmp_path / "one"), "both": (both, tmp_path / "both")})
     check(ran["one"], counted(a, ran["one"]), b, late=1)
+    assert {tuple(report["reached"]) for reports in ran["one"].reports() for report in reports.values()} == {("b",)}
     check(ran["both"], counted(a, ran["both"]), counted(b, ran["both"]))
     assert ran["both"].total("late") == 0
 
