@@ -2,6 +2,7 @@
 
 Each bucket is a chain of ids from new to old, linked through the ring's slots. Ids only grow, so a chain ends at the
 first id below the ring's head: whatever the ring forgets leaves every chain by itself, and purging costs nothing here.
+A key's bucket depends on a secret seed, so that nobody can choose keys that make one chain long.
 
     buckets   slots (one cache line holds two)
     [ 17 ] -> 17: key start end  9 -> 9: key start end  2 -> (2 < head: the chain ends)
@@ -15,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from midstream.kernels.boxes import FILLING, MISSING, set_state, state_at
-from midstream.kernels.hashing import mix
+from midstream.kernels.hashing import bucket_hash, secrets_of
 from midstream.kernels.memory import prefetch
 from midstream.kernels.types import AFRESH, COUNT, NEXT, NO_ID, ROW, VISITED, Combos
 
@@ -26,14 +27,15 @@ AHEAD_SLOT = 12
 @njit(cache=True)
 def insert(chains, first, keys, starts, ends):
     """Enter ids ``first, first + 1, ...`` with these keys and intervals."""
-    buckets, slots = chains
+    buckets, slots, seed = chains
+    secrets = secrets_of(seed)
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     size = keys.size
     for i in range(size):
         if i + AHEAD_SLOT < size:
-            prefetch(buckets, mix(keys[i + AHEAD_SLOT]) & bucket_mask)
-        bucket = mix(keys[i]) & bucket_mask
+            prefetch(buckets, bucket_hash(keys[i + AHEAD_SLOT], secrets) & bucket_mask)
+        bucket = bucket_hash(keys[i], secrets) & bucket_mask
         slot = (first + i) & slot_mask
         slots[slot, 0] = keys[i]
         slots[slot, 1] = starts[i]
@@ -45,7 +47,8 @@ def insert(chains, first, keys, starts, ends):
 @njit(cache=True)
 def store(chains, ring, ring_keys, keys, combos):
     """Write combinations with their keys into a ring from its tail on, and enter them."""
-    buckets, slots = chains
+    buckets, slots, seed = chains
+    secrets = secrets_of(seed)
     starts, ends, members, _, tail = ring
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
@@ -53,9 +56,9 @@ def store(chains, ring, ring_keys, keys, combos):
     size = keys.size
     for i in range(size):
         if i + AHEAD_SLOT < size:
-            prefetch(buckets, mix(keys[i + AHEAD_SLOT]) & bucket_mask)
+            prefetch(buckets, bucket_hash(keys[i + AHEAD_SLOT], secrets) & bucket_mask)
         key = keys[i]
-        bucket = mix(key) & bucket_mask
+        bucket = bucket_hash(key, secrets) & bucket_mask
         slot = (tail + i) & slot_mask
         starts[slot] = combos.starts[i]
         ends[slot] = combos.ends[i]
@@ -72,13 +75,14 @@ def store(chains, ring, ring_keys, keys, combos):
 @njit(cache=True)
 def relink(chains, head, tail):
     """Build the chains anew from the slots' keys: after the buckets or the slots were resized."""
-    buckets, slots = chains
+    buckets, slots, seed = chains
+    secrets = secrets_of(seed)
     buckets[:] = NO_ID
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     for entry in range(head, tail):
         slot = entry & slot_mask
-        bucket = mix(slots[slot, 0]) & bucket_mask
+        bucket = bucket_hash(slots[slot, 0], secrets) & bucket_mask
         slots[slot, 3] = buckets[bucket]
         buckets[bucket] = entry
 
@@ -89,7 +93,8 @@ def probe(chains, ring, keys, combos, out, cursor, layout):
 
     Returns whether everything was probed; if not, call again with the same cursor and room in `out`.
     """
-    buckets, slots = chains
+    buckets, slots, seed = chains
+    secrets = secrets_of(seed)
     members = ring.members
     head = ring.head
     tail = ring.tail
@@ -106,14 +111,14 @@ def probe(chains, ring, keys, combos, out, cursor, layout):
     entry = cursor[NEXT]
     while row < size:
         if row + AHEAD_BUCKET < size:
-            prefetch(buckets, mix(keys[row + AHEAD_BUCKET]) & bucket_mask)
+            prefetch(buckets, bucket_hash(keys[row + AHEAD_BUCKET], secrets) & bucket_mask)
         if row + AHEAD_SLOT < size:
-            prefetch(slots, buckets[mix(keys[row + AHEAD_SLOT]) & bucket_mask] & slot_mask)
+            prefetch(slots, buckets[bucket_hash(keys[row + AHEAD_SLOT], secrets) & bucket_mask] & slot_mask)
         key = keys[row]
         start = combos.starts[row]
         end = combos.ends[row]
         if entry == AFRESH:
-            entry = buckets[mix(key) & bucket_mask]
+            entry = buckets[bucket_hash(key, secrets) & bucket_mask]
         while entry >= head:
             slot = entry & slot_mask
             visited += 1
@@ -147,13 +152,14 @@ def probe(chains, ring, keys, combos, out, cursor, layout):
 @njit(cache=True)
 def claim(chains, head, keys, mark, states, base):
     """The entries with one of these keys that are below the mark and missing; they are being filled from now on."""
-    buckets, slots = chains
+    buckets, slots, seed = chains
+    secrets = secrets_of(seed)
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     size = keys.size
     newest = np.empty(size, np.int64)
     for row in range(size):
-        newest[row] = buckets[mix(keys[row]) & bucket_mask]
+        newest[row] = buckets[bucket_hash(keys[row], secrets) & bucket_mask]
     found = np.empty((size, 3), np.int64)
     count = 0
     for row in range(size):
@@ -182,7 +188,8 @@ def claim(chains, head, keys, mark, states, base):
 @njit(cache=True)
 def find(chains, head, keys, found, cursor):
     """The ids of all entries with one of these keys, once per probing key, until `found` is full; as `probe`."""
-    buckets, slots = chains
+    buckets, slots, seed = chains
+    secrets = secrets_of(seed)
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     count = cursor[COUNT]
@@ -191,7 +198,7 @@ def find(chains, head, keys, found, cursor):
     while row < keys.size:
         key = keys[row]
         if entry == AFRESH:
-            entry = buckets[mix(key) & bucket_mask]
+            entry = buckets[bucket_hash(key, secrets) & bucket_mask]
         while entry >= head:
             slot = entry & slot_mask
             if slots[slot, 0] == key:

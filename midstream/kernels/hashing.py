@@ -1,6 +1,8 @@
 """64-bit codes: mixing, combining, and hashing of values that are no integers.
 
-A code of a string or a decimal is a hash: equal values have equal codes, and a match is verified on the values.
+A code of a string or a decimal is a hash: equal values have equal codes, and a match is verified on the values. Codes
+have no seed, because rows are stored and routed by them. Where in a hash table in memory a code goes is told by
+`bucket_hash`, which has one, so that nobody can choose keys that share a bucket.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from numba import njit
 
 _MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)
 _SHIFT = np.uint64(32)
+_LOWER = np.uint64(0xFFFFFFFF)
+_SECOND, _THIRD = np.int64(0x2545F4914F6CDD1D), np.int64(0x5851F42D4C957F2D)
 _EIGHT = np.uint64(8)
 _SIGN = np.int64(-0x8000000000000000)
 
@@ -24,6 +28,28 @@ def mix(value):
     bits *= _MULTIPLIER
     bits ^= bits >> _SHIFT
     return np.int64(bits)
+
+
+@njit(inline="always")
+def secrets_of(seed):
+    """Three words that nobody can tell without the seed, for `bucket_hash`."""
+    return np.uint64(mix(seed)), np.uint64(mix(seed ^ _SECOND)), np.uint64(mix(seed ^ _THIRD))
+
+
+@njit(inline="always")
+def bucket_hash(code, secrets):
+    """A number below 2^32 whose lower bits choose the bucket of a code.
+
+    For random secrets, two codes share a bucket with a probability of one in the number of buckets, whoever chose the
+    codes without knowing the secrets: of a sum and a product of halves as these, the upper half is pairwise
+    independent (Thorup's pair-multiply-shift). The step before it is a bijection; it has usual keys, such as numbers in
+    a row, spread as evenly as random ones under every seed.
+    """
+    first, second, third = secrets
+    bits = np.uint64(code)
+    bits ^= bits >> _SHIFT
+    bits *= _MULTIPLIER
+    return np.int64(((first + (bits >> _SHIFT)) * (second + (bits & _LOWER)) + third) >> _SHIFT)
 
 
 @njit(cache=True)

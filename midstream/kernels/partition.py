@@ -18,7 +18,7 @@ def add_coordinates(codes, seed, share, stride, cells):
     """Add ``stride`` times the coordinate of each code, a number below `share`, to `cells`.
 
     The upper half of the mixed code is scaled down to the share: all of its bits count, and no division is needed. Hash
-    tables inside of a cell use the lower bits, of a code mixed without seed.
+    tables inside of a cell hash codes in another way.
     """
     for i in range(codes.size):
         upper = np.uint64(mix(codes[i] ^ seed)) >> _HALF

@@ -6,6 +6,7 @@ combinations with matching entries into a block, `find` names the matching ids.
 
 from __future__ import annotations
 
+import secrets
 from typing import TypeAlias
 
 import numpy as np
@@ -27,6 +28,11 @@ def new_cursor() -> Ints:
     return cursor
 
 
+def draw_seed() -> int:
+    """A seed for one index that nobody can guess; it is never stored, and no result depends on it."""
+    return secrets.randbits(63)
+
+
 class HashIndex:
     """Entries by equal key."""
 
@@ -34,7 +40,7 @@ class HashIndex:
         reserve = rings.capacity_for(max(capacity, expected))
         buckets = rings.room(_BUCKETS_PER_SLOT * capacity, reserve=_BUCKETS_PER_SLOT * reserve)
         buckets[:] = NO_ID
-        self._chains = Chains(buckets, rings.room(capacity, 4, reserve=reserve))
+        self._chains = Chains(buckets, rings.room(capacity, 4, reserve=reserve), draw_seed())
 
     def insert(self, first: int, keys: Ints, starts: Ints, ends: Ints) -> None:
         chains.insert(self._chains, first, keys, starts, ends)
@@ -66,13 +72,13 @@ class HashIndex:
         A large index that grows is not built anew: each new bucket begins with the chain of the old one that it was
         part of. Such a chain has keys of other buckets too, which a probe passes over until they have left the ring.
         """
-        buckets, slots = self._chains
+        buckets, slots, seed = self._chains
         is_shared = len(slots) >= _SHARED_FROM and capacity > len(slots)
         slots = rings.resized(slots, head, tail, capacity)
         if is_shared:
-            self._chains = Chains(rings.repeated(buckets, _BUCKETS_PER_SLOT * capacity), slots)
+            self._chains = Chains(rings.repeated(buckets, _BUCKETS_PER_SLOT * capacity), slots, seed)
         else:
-            self._chains = Chains(rings.room(_BUCKETS_PER_SLOT * capacity), slots)
+            self._chains = Chains(rings.room(_BUCKETS_PER_SLOT * capacity), slots, seed)
             chains.relink(self._chains, head, tail)
 
     @property

@@ -11,11 +11,22 @@ import pytest
 from midstream.kernels import boxes, chains
 from midstream.kernels.types import COUNT, NO_ID, ROW, VISITED, Chains, Combos, Ring
 
-from .twins import INT64S, Entries, Ints, drained, draw_combos, ints, layout_of, naive_join, naive_mix, new_cursor
+from .twins import (
+    INT64S,
+    Entries,
+    Ints,
+    drained,
+    draw_combos,
+    ints,
+    layout_of,
+    naive_bucket_hash,
+    naive_join,
+    new_cursor,
+)
 
 
-def new_chains(capacity: int, buckets: int) -> Chains:
-    return Chains(np.full(buckets, NO_ID, np.int64), np.zeros((capacity, 4), np.int64))
+def new_chains(capacity: int, buckets: int, seed: int = 7) -> Chains:
+    return Chains(np.full(buckets, NO_ID, np.int64), np.zeros((capacity, 4), np.int64), seed)
 
 
 def inserted(entries: Entries, made: Chains, pieces: int = 1) -> Chains:
@@ -38,7 +49,7 @@ def keys_of(rng: np.random.Generator, size: int, keys: int) -> Ints:
 def test_probe_is_the_naive_join(seed: int, width: int, buckets: int) -> None:
     rng = np.random.default_rng([seed, width, buckets])
     entries = Entries.draw(rng, int(rng.integers(1, 200)), int(rng.integers(0, 65)), width, keys=5)
-    made = inserted(entries, new_chains(64, buckets), pieces=1 + seed)
+    made = inserted(entries, new_chains(64, buckets, seed), pieces=1 + seed)
     combos = draw_combos(rng, 40, 2)
     keys = keys_of(rng, 40, 5)
     entry_first = bool(seed % 2)
@@ -162,7 +173,7 @@ def test_relink_gives_what_inserting_gives(buckets: int) -> None:
     rng = np.random.default_rng(buckets)
     entries = Entries.draw(rng, 100, 60, 0, keys=7)
     inserted_anew = inserted(entries, new_chains(64, buckets))
-    relinked = Chains(np.full(buckets, 12345, np.int64), inserted_anew.slots.copy())
+    relinked = Chains(np.full(buckets, 12345, np.int64), inserted_anew.slots.copy(), inserted_anew.seed)
     relinked.slots[:, 3] = 12345
     chains.relink(relinked, 120, 160)
     chains.relink(inserted_anew, 120, 160)
@@ -178,7 +189,7 @@ def test_relink_gives_what_inserting_gives(buckets: int) -> None:
 
 def test_keys_of_one_bucket_are_told_apart() -> None:
     """Keys that share a bucket of a larger table, not only of one with a single bucket."""
-    colliding = [key for key in range(2000) if naive_mix(key) & 63 == 17][:10]
+    colliding = [key for key in range(2000) if naive_bucket_hash(key, 7) & 63 == 17][:10]
     assert len(colliding) == 10
     ids = range(1, 11)
     entries = Entries(dict(zip(ids, colliding, strict=True)), dict.fromkeys(ids, 0), dict.fromkeys(ids, 1), None, 1, 11)

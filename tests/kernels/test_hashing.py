@@ -13,7 +13,7 @@ from numba import njit
 from midstream.engine.keys import codes_of, floats_of
 from midstream.kernels import hashing
 
-from .twins import INT64S, Ints, ints, naive_mix
+from .twins import INT64S, Ints, ints, naive_bucket_hash, naive_mix
 
 TINY = 5e-324
 DOUBLES = [
@@ -51,6 +51,59 @@ def test_mix_is_its_naive_twin_and_keeps_values_apart() -> None:
     assert codes.tolist() == [naive_mix(value) for value in values.tolist()]
     assert len(np.unique(codes)) == len(np.unique(values))
     assert len(np.unique(codes & 1023)) > 990, "small integers spread over the buckets"
+
+
+@njit
+def bucket_hashes(codes: Ints, seed: int) -> Ints:
+    secrets = hashing.secrets_of(seed)
+    out = np.empty(codes.size, np.int64)
+    for i in range(codes.size):
+        out[i] = hashing.bucket_hash(codes[i], secrets)
+    return out
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**63 - 1, 123_456_789_012_345])
+def test_the_bucket_hash_is_its_naive_twin(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    codes = np.concatenate([ints(*INT64S), np.arange(-300, 300), rng.integers(-(2**63), 2**63 - 1, 500)])
+    found = bucket_hashes(codes, seed)
+    assert found.tolist() == [naive_bucket_hash(code, seed) for code in codes.tolist()]
+    assert found.min() >= 0 and found.max() < 2**32
+
+
+def unmixed(codes: list[int]) -> Ints:
+    """The values whose `mix` these are: what somebody who knows it could choose as keys."""
+    inverse = pow(0xD6E8FEB86659FD93, -1, 2**64)
+    found = []
+    for code in codes:
+        bits = code % 2**64
+        for _ in range(2):
+            bits = (bits ^ bits >> 32) * inverse % 2**64
+        found.append(signed(bits ^ bits >> 32))
+    return np.array(found, np.int64)
+
+
+def test_codes_of_every_kind_spread_over_the_buckets_under_every_seed() -> None:
+    """Entries that share a bucket with a random one: about one and a half, of 1,024 entries in 2,048 buckets."""
+    row = np.arange(1024)
+    chosen = unmixed((row << 20).tolist())
+    assert (mixed(chosen) & 2047 == 0).all()
+    kinds = [row, row << 20, row << 32, row << 48, row * 1_000_000, row.astype(np.float64).view(np.int64), chosen]
+    for seed in range(100):
+        for codes in kinds:
+            counts = np.bincount(bucket_hashes(codes, seed) & 2047)
+            assert (counts**2).sum() / 1024 < 2, (seed, codes[:4])
+
+
+def test_codes_made_to_meet_in_the_open_part_of_the_hash_meet_no_more_often_on_average() -> None:
+    """Halves that are 0 or equal after the first step: single seeds are unlucky, all together are not."""
+    inverse = pow(0xD6E8FEB86659FD93, -1, 2**64)
+    row = range(1024)
+    for halves in ([one << 32 for one in row], list(row), [one << 32 | one for one in row]):
+        stepped_back = [half * inverse % 2**64 for half in halves]
+        codes = np.array([signed(bits ^ bits >> 32) for bits in stepped_back], np.int64)
+        lengths = [float((np.bincount(bucket_hashes(codes, seed) & 2047) ** 2).sum()) / 1024 for seed in range(1, 401)]
+        assert np.mean(lengths) < 2 and np.median(lengths) < 2
 
 
 @pytest.mark.parametrize("offset", range(9))

@@ -31,6 +31,17 @@ def naive_mix(value: int) -> int:
     return bits - 2**64 if bits >= 2**63 else bits
 
 
+def naive_bucket_hash(code: int, seed: int) -> int:
+    """`hashing.bucket_hash` in integers without an end."""
+    first, second, third = (
+        naive_mix(word) % 2**64 for word in (seed, seed ^ 0x2545F4914F6CDD1D, seed ^ 0x5851F42D4C957F2D)
+    )
+    bits = code % 2**64
+    bits ^= bits >> 32
+    bits = bits * 0xD6E8FEB86659FD93 % 2**64
+    return ((first + (bits >> 32)) * (second + bits % 2**32) + third) % 2**64 >> 32
+
+
 @dataclass
 class Entries:
     """The entries of a ring by id; `members` is None for a leaf, whose id is its row."""

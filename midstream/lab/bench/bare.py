@@ -24,6 +24,8 @@ from midstream.state.indexes import Ints, SortedIndex, new_cursor
 from midstream.state.window import composite
 
 _NO_MEMBERS = np.empty((0, 1), np.int64)
+#: The limit has no enemies: a fixed seed, so that two runs do the same.
+_SEED = 1
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class _Table:
         self.members = np.zeros((capacity, width), np.int64) if width else _NO_MEMBERS
         self.head = self.tail = FIRST_ID
         self._sorted = SortedIndex(capacity) if is_sorted else None
-        self._chains = Chains(np.zeros(2 * capacity, np.int64), np.empty((capacity, 4), np.int64))
+        self._chains = Chains(np.zeros(2 * capacity, np.int64), np.empty((capacity, 4), np.int64), _SEED)
 
     def insert(self, keys: Ints, starts: Ints, ends: Ints, members: Ints | None) -> None:
         first = self.tail
