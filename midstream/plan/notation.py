@@ -54,6 +54,8 @@ def parse_plan(text: str, aliases: Sequence[str]) -> Plan:
     """
     if not isinstance(text, str):
         raise PlanError(f"plan: got {shown(text)}; write text such as '((a b) c)'")
+    if not isinstance(aliases, Sequence) or not all(isinstance(alias, str) for alias in aliases):
+        raise PlanError(f"plan: aliases={shown(aliases)}; give the names of the inputs in a list")
     reader = _Reader(text, tuple(aliases))
     return Plan(tuple(aliases), reader.read())
 

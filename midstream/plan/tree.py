@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from midstream.errors import PlanError
+from midstream.errors import PlanError, shown
 
 _PLAIN = re.compile(r'[^\s()"`,]+')
 
@@ -37,6 +37,8 @@ class Leaf:
     inputs: frozenset[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.input, int):
+            raise PlanError(f"plan: Leaf({shown(self.input)}); give the number of an input, from 0 on")
         object.__setattr__(self, "inputs", frozenset((self.input,)))
 
 
@@ -53,10 +55,17 @@ class Join:
     inputs: frozenset[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for side in (self.left, self.right):
+            _check_tree(side)
         object.__setattr__(self, "inputs", self.left.inputs | self.right.inputs)
 
 
 Node = Leaf | Join
+
+
+def _check_tree(node: Node) -> None:
+    if not isinstance(node, Leaf | Join):
+        raise PlanError(f"plan: {shown(node)} is no tree; give a Join of two trees, or a Leaf")
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,9 @@ class Plan:
     root: Node
 
     def __post_init__(self) -> None:
+        if not isinstance(self.aliases, tuple) or not all(isinstance(alias, str) for alias in self.aliases):
+            raise PlanError(f"plan: aliases={shown(self.aliases)}; give a tuple of names")
+        _check_tree(self.root)
         lowered = [alias.lower() for alias in self.aliases]
         for number, alias in enumerate(self.aliases):
             if lowered[number] in lowered[:number]:

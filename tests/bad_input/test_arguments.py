@@ -68,6 +68,9 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "restore": (ms.Engine.restore, {"query": QUERY, "snapshot": SNAPSHOT}),
     "resume": (ms.Engine.resume, {"query": QUERY, "rows": {"a": rows([1], [5])}, "watermark": 5}),
     "from_bytes": (ms.Snapshot.from_bytes, {"given": SNAPSHOT.to_bytes()}),
+    "Plan": (ms.Plan, {"aliases": ("a", "b"), "root": Join(Leaf(0), Leaf(1))}),
+    "Join": (Join, {"left": Leaf(0), "right": Leaf(1)}),
+    "Leaf": (Leaf, {"input": 0}),
     "parse_plan": (parse_plan, {"text": "a b", "aliases": ("a", "b")}),
     "push": (lambda engine, **given: engine.push(**given), {"data": {"b": rows([1], [6])}, "watermark": None}),
     "push_batches": (lambda engine, **given: list(engine.push_batches(**given)), {"data": {}, "watermark": None}),
@@ -82,7 +85,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 def keywords(call: str) -> list[str]:
     function, given = CALLS[call]
     names = inspect.signature(function).parameters
-    return list(given) if "engine" in names else [name for name in names if name not in ("cls", "self", "aliases")]
+    return list(given) if "engine" in names else [name for name in names if name not in ("cls", "self")]
 
 
 PLACES = [(call, keyword) for call in CALLS for keyword in keywords(call)]
