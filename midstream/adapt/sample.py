@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from midstream.adapt.load import Inputs
 from midstream.engine.binding import TableBinding
+from midstream.engine.casting import plain_table
 from midstream.engine.combos import Delta, heads_of
 from midstream.engine.course import Course, Situation
 from midstream.engine.event_time import judge
@@ -190,7 +191,7 @@ def _in_order(query: Query, stream: str, table: Any) -> _Ordered:
     judged = judge(times, NONE_YET, None, None)
     places = np.arange(len(judged.times)) if judged.taken is None else np.flatnonzero(judged.taken)
     places = places[np.argsort(judged.times[places], kind="stable")]
-    return _Ordered(table.take(pa.array(places)), judged.times[places])
+    return _Ordered(plain_table(table).take(pa.array(places)), judged.times[places])
 
 
 def _named(query: Query, data: Mapping[str, pa.Table]) -> dict[str, pa.Table]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from midstream.query.plain import plain_type
 from midstream.state import sizes
-from midstream.state.arrow import byte_offsets, packed_validity, validity_of
+from midstream.state.arrow import byte_offsets, chunks_of, packed_validity, validity_of
 from midstream.state.sizes import wide_type
 
 CAST_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
@@ -67,6 +67,16 @@ def cast_in_pieces(values: pa.Array, wanted: pa.DataType) -> list[pa.Array]:
         return [cast_without_loss(values, wanted)]
     half = len(values) // 2
     return cast_in_pieces(values.slice(0, half), wanted) + cast_in_pieces(values.slice(half), wanted)
+
+
+def plain_table(table: pa.Table | pa.RecordBatch) -> pa.Table:
+    """The same rows in plain types: Arrow cannot put others in another order."""
+    columns = []
+    for column in table.columns:
+        wanted = plain_type(column.type)
+        parts = [part for chunk in chunks_of(column) for part in cast_in_pieces(chunk, wanted)]
+        columns.append(pa.chunked_array(parts, wanted))
+    return pa.table(columns, names=table.schema.names)
 
 
 def first_that_fails(values: pa.Array, convert: Callable[[pa.Array], object]) -> int:

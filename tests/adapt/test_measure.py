@@ -102,3 +102,20 @@ def test_two_rows_and_a_stream_without_any_are_enough() -> None:
     measured = measure(QUERY, plan, plan, {"a": rows(2, 1_000_000), "b": rows(0, 1)})
     assert (measured.rows, measured.load.inputs[1].rate) == (2, 0.0)
     assert all(one.entries in (None, 0.0) for one in estimate(QUERY, plan, plan, measured).strategies)
+
+
+@pytest.mark.parametrize(
+    "type", [pa.string_view(), pa.dictionary(pa.int32(), pa.string()), pa.list_view(pa.binary_view())], ids=str
+)
+def test_rows_of_types_that_arrow_cannot_order(type: pa.DataType) -> None:
+    schema = pa.schema({"ts": pa.int64(), "k": pa.int64(), "y": type})
+    query = ms.query(
+        "SELECT a.y AS u, b.y AS v, c.y AS w FROM a [RANGE 10 SECONDS], b [RANGE 10 SECONDS], c [RANGE 10 SECONDS] "
+        "WHERE a.k = b.k AND b.k = c.k",
+        schemas=dict.fromkeys("abc", schema),
+        event_time="ts",
+    )
+    values = pa.array([[b"a"] if pa.types.is_nested(type) else "a"] * 200, type)
+    data = rows(200, 200_000).drop_columns("x").append_column("y", values)
+    old, new = parse_plan("(a b) c", query.aliases), parse_plan("a (b c)", query.aliases)
+    assert measure(query, old, new, dict.fromkeys("abc", data)).load.inputs[0].rows > 0
