@@ -8,6 +8,7 @@ here. What a version lacks is refused by name:
 ``to_arrow_schema`` with the zone as an argument         4.2
 another number of partitions for a checkpoint            4.2
 names of sources, for source evolution                   4.2
+a checkpoint keeps its format, whatever the session says 4.3
 ======================================================= =====
 """
 
@@ -27,6 +28,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.listener import JStreamingQueryListener, QueryProgressEvent, StreamingQueryListener
 
 from midstream.errors import SparkError
+from midstream.spark.task import CHECKPOINT_FORMAT
 
 OLDEST = "4.1"
 #: With this setting every source of a query must have a name, and may move to another place in it.
@@ -108,7 +110,24 @@ def repartition_checkpoint(session: Any, checkpoint: str, partitions: int) -> No
     manager = getattr(session, "_streamingCheckpointManager", None)
     if manager is None:
         raise SparkError(f"repartition: Spark {session.version} cannot do this; use Spark 4.2 or newer")
-    manager.repartition(checkpoint, partitions)
+    given = str(session.conf.get(CHECKPOINT_FORMAT))
+    session.conf.set(CHECKPOINT_FORMAT, checkpoint_format(session, checkpoint))
+    try:
+        manager.repartition(checkpoint, partitions)
+    finally:
+        session.conf.set(CHECKPOINT_FORMAT, given)
+
+
+def keeps_checkpoint_format(session: Any) -> bool:
+    """Whether a query goes on in the format of its checkpoint's state, whatever format the session asks for."""
+    return not is_older(session.version, "4.3")
+
+
+def checkpoint_format(session: Any, checkpoint: str) -> str:
+    """The format of a checkpoint's state, which its last commit tells."""
+    commits = session.read.text(f"{checkpoint.rstrip('/')}/commits", wholetext=True)
+    last = commits.selectExpr("cast(_metadata.file_name AS bigint) AS batch", "value").orderBy("batch").tail(1)
+    return str(last[0].value.split("\n", 1)[0].removeprefix("v")) if last else "1"
 
 
 # Listeners -----------------------------------------------------------------------------------------------------------

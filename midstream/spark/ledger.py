@@ -62,7 +62,8 @@ class Ledger:
     def to_bytes(self) -> bytes:
         """What is stored."""
         parcels = [[one.sequence, one.lane, one.rows, one.size, one.until] for one in self.parcels]
-        content = zlib.compress(json.dumps(asdict(self) | {"parcels": parcels}).encode(), 1)
+        told = asdict(self) | {"parcels": parcels, "reached": dict(sorted(self.reached.items()))}
+        content = zlib.compress(json.dumps(told).encode(), 1)
         return b"".join([_MAGIC, FORMAT.to_bytes(2, "little"), zlib.crc32(content).to_bytes(4, "little"), content])
 
     @classmethod

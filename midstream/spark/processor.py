@@ -3,6 +3,12 @@
 Durable are only the parcels of the windows and the ledger. The engine, with everything that is derived from them, is on
 the cell's host. A batch writes a new random stamp into the ledger and onto the host: only if both are equal is the host
 in place next time.
+
+Where Spark's state store may let the files of two attempts at one batch meet, what a batch writes is a function of what
+it has got, in whatever order that was delivered and however it was cut into parcels. The stamp differs, and the plan
+may, after a command whose strategy asks what the engine has in its states. That does no harm: all attempts store the
+same rows, so the engine that a stamp names has got the same rows too, and any plan is right. Where the store tells
+attempts apart, large parcels are stored as they have come, which costs less.
 """
 
 from __future__ import annotations
@@ -20,12 +26,13 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from midstream.spark.cell import NONE_YET, Loading
 from midstream.spark.cells import spark_hash
 from midstream.spark.commands import COMMAND_LANE
+from midstream.spark.content import in_order
 from midstream.spark.packing import NO_LANE, Reached
-from midstream.spark.parcels import LARGEST_PARCEL
+from midstream.spark.parcels import LARGEST_PARCEL, to_wire
 from midstream.spark.report import report_of
 from midstream.spark.spec import JoinSpec
 from midstream.spark.store import CellStore, opened, without_late
-from midstream.spark.task import current_run, settle
+from midstream.spark.task import current_run, settle, tells_attempts_apart
 from midstream.spark.turn import Turn, take
 
 #: Smaller parcels of a batch are stored together instead of as they have come.
@@ -98,6 +105,8 @@ class JoinProcessor(StatefulProcessor):
         number = key[0]
         cell, store = spark_hash(number), self._store(key)
         batch = CellBatch(self._spec, store, delivery, max(timers.getCurrentWatermarkInMs(), 0), cell)
+        if not store.ledger.stamp:
+            store.renumber()
         results, report = batch.run(current_run())
         self._set_timer(store, fired)
         began_saving = time.perf_counter()
@@ -140,6 +149,7 @@ class CellBatch:
         self._cell = cell
         self._rows_in: dict[int, int] = {}
         self._late: dict[int, int] = {}
+        self._stores_as_come = tells_attempts_apart()
         self.store_seconds = 0.0
 
     def run(self, run: str | None) -> tuple[list[bytes], dict[str, Any]]:
@@ -156,7 +166,7 @@ class CellBatch:
             cell=self._cell,
             stamp=ledger.stamp,
             watermark=self._watermark,
-            parcels=self._delivery.parcels,
+            parcels=self._pushed(),
             commands=self._delivery.commands,
             stored=lambda: Loading(plan, self._before, self._store.read(listed)),
             meanwhile=self._keep,
@@ -194,11 +204,24 @@ class CellBatch:
         reached = self._store.ledger.reached
         reached[source] = max(newest, reached.get(source, newest))
 
+    def _pushed(self) -> list[tuple[int, bytes]]:
+        """What the engine gets. Where rows of one moment count by their places, these go by content."""
+        if not self._spec.needs_snapshots:
+            return self._delivery.parcels
+        parcels: dict[int, list[bytes]] = {}
+        for lane, parcel in self._delivery.parcels:
+            parcels.setdefault(lane, []).append(parcel)
+        return [
+            (lane, to_wire(piece))
+            for lane, parts in sorted(parcels.items())
+            for piece in in_order(self._store.rows(lane, parts), self._spec.routing.lanes[lane].event_time)
+        ]
+
     def _keep(self) -> None:
         """Count what has come, and store what is not late."""
         began = time.perf_counter()
         lanes = self._spec.routing.lanes
-        loose: dict[int, list[pa.Table]] = {}
+        kept: dict[int, list[pa.Table]] = {}
         for one in self._delivery.reached:
             if one.newest is not None:
                 self._note_reached(one.source, one.newest)
@@ -209,14 +232,14 @@ class CellBatch:
                 continue
             self._note_reached(lanes[lane].source, int(times.max()))
             is_on_time = int(times.min()) >= self._before and not self._spec.needs_snapshots
-            if is_on_time and SMALLEST_KEPT <= len(parcel) <= LARGEST_PARCEL:
+            if self._stores_as_come and is_on_time and SMALLEST_KEPT <= len(parcel) <= LARGEST_PARCEL:
                 self._store.add_parcel(lane, parcel, times)
                 continue
             rows, late = without_late(times, self._store.rows(lane, [parcel]), self._before)
-            loose.setdefault(lane, []).append(rows)
+            kept.setdefault(lane, []).append(rows)
             if late is not None:
                 self._late[lane] = self._late.get(lane, 0) + int((late < home).sum())
-        for lane, tables in ({} if self._spec.needs_snapshots else loose).items():
+        for lane, tables in sorted(({} if self._spec.needs_snapshots else kept).items()):
             self._store.add(lane, pa.concat_tables(tables))
         self.store_seconds += time.perf_counter() - began
 

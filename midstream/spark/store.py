@@ -19,6 +19,7 @@ from midstream.engine.snapshot import same_or_reason
 from midstream.errors import SnapshotError, SparkError
 from midstream.kernels.types import LARGEST
 from midstream.query.model import WindowKind
+from midstream.spark.content import in_order
 from midstream.spark.ledger import SNAPSHOT_LANE, Ledger, Parcel
 from midstream.spark.parcels import column_of, concatenated, from_stored, from_wire, to_stored
 from midstream.spark.routing import difference
@@ -59,11 +60,10 @@ class CellStore:
         return bytes(found[0])
 
     def add(self, lane: int, rows: pa.Table) -> None:
-        """Store rows that have just been accepted."""
-        if rows.num_rows == 0:
-            return
-        for part, content in to_stored(rows):
-            self._put(lane, part.num_rows, content, self._ends(lane, part))
+        """Store rows that have just been accepted: the same bytes, in whatever order they have come."""
+        for piece in in_order(rows, self._spec.routing.lanes[lane].event_time):
+            for part, content in to_stored(piece):
+                self._put(lane, part.num_rows, content, self._ends(lane, part))
 
     def add_parcel(self, lane: int, parcel: bytes, times: Ints) -> None:
         """Store a parcel as it has come; its rows have these event times."""
@@ -109,12 +109,28 @@ class CellStore:
             self._parcels.removeKey(one.key)
         self.ledger.drop(parcels)
 
+    def renumber(self) -> None:
+        """Store the rows of static tables, which came parcel by parcel in any order, by content alone."""
+        listed = list(self.ledger.parcels)
+        rows = {
+            lane: self._rows_of([one for one in listed if one.lane == lane])
+            for lane in sorted({one.lane for one in listed})
+        }
+        self._remove(listed)
+        self.ledger.next_sequence = 0
+        for lane, table in rows.items():
+            self.add(lane, table)
+
+    def _rows_of(self, parcels: Sequence[Parcel]) -> pa.Table:
+        """The rows of stored parcels of one lane."""
+        schema = self._spec.routing.cell_query.schemas[self._spec.routing.lanes[parcels[0].lane].name]
+        return concatenated((from_stored(self._content(one), self._where) for one in parcels), schema)
+
     def merge(self, watermark: int) -> None:
         """Make one parcel of many small ones, without rows that no window has any more."""
         for group in self.ledger.to_merge():
             lane = group[0].lane
-            schema = self._spec.routing.cell_query.schemas[self._spec.routing.lanes[lane].name]
-            rows = concatenated((from_stored(self._content(one), self._where) for one in group), schema)
+            rows = self._rows_of(group)
             ends = self._ends(lane, rows)
             if ends is not None and len(ends) and int(ends.min()) < watermark:
                 rows = rows.filter(pa.array(ends >= watermark))

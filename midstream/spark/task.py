@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import itertools
 
+#: The format in which the state store writes a checkpoint: from 2 on files carry the identity of the attempt.
+CHECKPOINT_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 #: A worker has everything imported and compiled after so many tasks.
 _TASKS_TO_SETTLE = 3
 _tasks = itertools.count()
@@ -28,6 +30,14 @@ def is_first_task() -> bool:
 
     context = TaskContext.get()
     return context is None or context.partitionId() == 0
+
+
+def tells_attempts_apart() -> bool:
+    """Whether the state store of this worker's task keeps the files of two attempts at one batch apart.
+
+    A streaming query has the format of its checkpoint among the settings that go with its tasks.
+    """
+    return (_local_property(CHECKPOINT_FORMAT) or "1") != "1"
 
 
 def settle() -> None:

@@ -33,7 +33,7 @@ class Journal:
             file.write(json.dumps({"event": event, "at": time.time(), "pid": os.getpid()} | told) + "\n")
 
 
-def session(master: str, scratch: Path) -> Any:
+def session(master: str, scratch: Path, more: list[str]) -> Any:
     from pyspark.sql import SparkSession
 
     settings = {
@@ -44,7 +44,7 @@ def session(master: str, scratch: Path) -> Any:
         "spark.local.dir": str(scratch),
         "spark.sql.shuffle.partitions": "2",
         "spark.python.authenticate.socketTimeout": "5min",
-    }
+    } | dict(setting.split("=", 1) for setting in more)
     builder = SparkSession.builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -84,6 +84,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=1, help="files of each stream in a batch")
     parser.add_argument("--queries", type=int, default=1, help="how many write the same results, each into its folder")
     parser.add_argument("--ending", choices=("exit", "stop-query", "stop-session"), default="exit")
+    parser.add_argument("--set", action="append", default=[], help="a setting of the session, as NAME=VALUE")
     chosen = parser.parse_args()
     folder: Path = chosen.folder
     journal = Journal(folder / "journal.jsonl")
@@ -91,7 +92,7 @@ def main() -> None:
 
     import midstream.spark
 
-    spark = session(chosen.master, folder / "scratch")
+    spark = session(chosen.master, folder / "scratch", chosen.set)
     spark.streams.addListener(listener_of(journal))
     streams = {
         name: spark.readStream.schema(SCHEMA)

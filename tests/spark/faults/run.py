@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,9 +69,12 @@ class Kill:
 class Run:
     """A folder with input, checkpoint and output, and the driver program over it, started as often as it takes."""
 
-    def __init__(self, master: str, files: int, rows: int = 2_000, seed: int = 0):
+    def __init__(
+        self, master: str, files: int, rows: int = 2_000, seed: int = 0, settings: Mapping[str, str] | None = None
+    ):
         need_java()
         self.master = master
+        self._settings = [text for name, value in (settings or {}).items() for text in ("--set", f"{name}={value}")]
         # Paths of sockets have to be short, so pytest's folders will not do.
         self.folder = Path(tempfile.mkdtemp(prefix="ms-", dir="/tmp"))
         self.journal_path = self.folder / "journal.jsonl"
@@ -100,10 +103,10 @@ class Run:
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": str(_ROOT),
         }
-        command = ["-m", "tests.spark.faults.job", "--folder", str(self.folder), "--master", self.master, *options]
+        command = ["-m", "tests.spark.faults.job", "--folder", str(self.folder), "--master", self.master]
         with (self.folder / "log").open("ab") as log:
             self._driver = subprocess.Popen(
-                [sys.executable, *command],
+                [sys.executable, *command, *self._settings, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

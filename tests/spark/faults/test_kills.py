@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from midstream.spark.task import CHECKPOINT_FORMAT
 from tests.spark.faults.run import Run, until
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -97,12 +98,23 @@ def test_local_with_retries(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [5, 6])
-def test_cluster(seed: int) -> None:
-    """Executors in processes of their own: their deaths are survived too."""
+@pytest.mark.parametrize(("seed", "checkpoint_format"), [(5, "2"), (6, "1")])
+def test_cluster(seed: int, checkpoint_format: str) -> None:
+    """Executors in processes of their own: their deaths are survived too, in both formats of the state store.
+
+    Speculation is on, though here it starts no copies: all executors run on one host.
+    """
     end = "jvm" if seed == 5 else "driver"
     kinds = ["executor", "host", "worker", "executor", end, "executor", "daemon", "host", "executor"]
-    with Run("local-cluster[2,1,2048]", files=4 * len(kinds), seed=seed) as run:
+    settings = {
+        "spark.speculation": "true",
+        "spark.speculation.interval": "50ms",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.quantile": "0.1",
+        "spark.speculation.minTaskRuntime": "1ms",
+        CHECKPOINT_FORMAT: checkpoint_format,
+    }
+    with Run("local-cluster[2,1,2048]", files=4 * len(kinds), seed=seed, settings=settings) as run:
         _run_with_kills(run, kinds, seed)
         _check_kills(run, kinds)
         assert run.starts == 2
