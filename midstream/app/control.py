@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,7 +47,15 @@ def migrate(
     cell: Annotated[
         list[int] | None, typer.Option("--cell", "-c", help="Change this cell only; may be given several times.")
     ] = None,
-    wait: Annotated[bool, typer.Option(help="Wait until the cells run the plan and miss nothing.")] = True,
+    wait: Annotated[
+        bool | None,
+        typer.Option(
+            "--wait/--no-wait", help="Wait until the cells run the plan; by default if the query has not ended."
+        ),
+    ] = None,
+    until_complete: Annotated[
+        bool, typer.Option("--until-complete", help="Wait until the states of the new plan miss nothing, too.")
+    ] = False,
     timeout: Annotated[float, typer.Option(min=0, help="Wait for at most so many seconds.")] = 600.0,
 ) -> None:
     """Change the plan of all cells, or of some, at the next trigger.
@@ -54,19 +63,22 @@ def migrate(
     A command that the query refuses is told with the reason and changes nothing. Exits with 2 then.
     """
     control = _control(context)
-    if not wait:
-        command = control.migrate(plan, strategy, cell)
-        console.print(f"given: {command.identity}", highlight=False)
-        return
-    if not console.is_terminal:
-        control.migrate(plan, strategy, cell, wait=True, timeout=timeout)
-        console.print(_shown(control.status()))
-        return
-    with Live(_shown(control.status()), console=console, refresh_per_second=4) as live:
-        control.migrate(
-            plan, strategy, cell, wait=True, timeout=timeout, on_progress=lambda found: live.update(_shown(found))
+    with Live(console=console, refresh_per_second=4) if console.is_terminal else nullcontext() as live:
+        command = control.migrate(
+            plan,
+            strategy,
+            cell,
+            wait=wait,
+            until_complete=until_complete,
+            timeout=timeout,
+            on_progress=None if live is None else lambda found: live.update(_shown(found)),
         )
-        live.update(_shown(control.status()))
+    if wait is False and not until_complete:
+        console.print(f"given: {command.identity}", highlight=False)
+    elif control.answer(command):
+        console.print(_shown(control.status()))
+    else:
+        console.print(f"given: {command.identity}; it is taken when the query is started again", highlight=False)
 
 
 def _control(context: typer.Context) -> Control:

@@ -125,11 +125,16 @@ class Soak:
             self.feed.write_next()
 
     def migrate(self) -> None:
-        """Have the job change to the next plan, by the next strategy, at its next trigger."""
+        """Have the job change to the next plan, by the next strategy, at its next trigger.
+
+        Not before its first batch has ended: a new checkpoint obeys no commands there.
+        """
         from midstream.spark.control_folder import control
 
+        if not self.measured.batches:
+            return
         plan, strategy = next(self._changes)
-        self.commands.append(control(str(self._folder / "control")).migrate(plan, strategy))
+        self.commands.append(control(str(self._folder / "control")).migrate(plan, strategy, wait=False))
         self.measured.migrations.append((time.time(), f"{plan} by {strategy}"))
 
     def sample(self) -> None:

@@ -53,6 +53,9 @@ from midstream.spark.spec import JoinSpec
 _logger = logging.getLogger("midstream")
 
 Moment = int | datetime.datetime
+_SWITCH_ON = (
+    "give control=PATH before the first start to have it: Spark refuses a checkpoint whose sources have changed"
+)
 
 
 def sql(
@@ -97,8 +100,10 @@ def sql(
     missing. `host_idle` is how long an engine waits for its next batch before its memory is freed.
 
     `control` is a durable folder that driver and executors see, the same on every restart, through which
-    `midstream.spark.control` changes the plan while the query runs. Without it it is a folder under
-    ``spark.sql.streaming.checkpointLocation``; if that is not set either, there is no control.
+    `midstream.spark.control` changes the plan while the query runs. Give it from the first start on: it is one more
+    source of the query, and Spark refuses a checkpoint whose number of sources has changed. Without it it is a folder
+    under ``spark.sql.streaming.checkpointLocation``; if that is not set, or no folder that can be written from here,
+    there is no control.
 
     `result_id` adds a column of that name, which stays the same when a batch is run again: sinks that may get a batch
     twice, such as Kafka's, can drop what they have already.
@@ -224,15 +229,22 @@ def explain(
 
 
 def _control_folder(session: Any, spec: JoinSpec, path: str | None) -> ControlFolder | None:
-    """The folder that the join is controlled through, made if missing."""
-    if path is None:
+    """The folder that the join is controlled through, made if missing; None if control is off."""
+    if path is not None:
+        folder = ControlFolder(path)
+        folder.make()
+    else:
         place = session.conf.get("spark.sql.streaming.checkpointLocation", None)
         if not place:
-            _logger.info("midstream: control is off; switch it on with control=PATH")
+            _logger.info("midstream: control is off; %s", _SWITCH_ON)
             return None
-        path = f"{place.rstrip('/')}/midstream-control/{hashlib.sha256(spec.text.encode()).hexdigest()[:16]}"
-    folder = ControlFolder(path)
-    folder.make()
+        name = hashlib.sha256(spec.text.encode()).hexdigest()[:16]
+        try:
+            folder = ControlFolder(f"{place.rstrip('/')}/midstream-control/{name}")
+            folder.make()
+        except SparkError as problem:
+            _logger.info("midstream: control is off: %s; %s", problem, _SWITCH_ON)
+            return None
     told = {"text": spec.text, "aliases": list(spec.query.aliases), "cells": spec.cells, "join": spec.fingerprint}
     before = folder.read("status/query.json")
     if before is not None and before.get("join") != spec.fingerprint:

@@ -2,6 +2,10 @@
 
 A command is a small JSON file in a folder that is one more source of the streaming query. So it is in Spark's offset
 log, is replayed with a batch that failed, and takes effect exactly once.
+
+The first batch of a new checkpoint reads all files that the folder has, those too that were meant for an earlier
+checkpoint and taken there. It obeys none of them: commands count from the second batch on. Whoever gave one too early
+is told so.
 """
 
 from __future__ import annotations
@@ -14,14 +18,17 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from midstream.errors import EngineError, PlanError
 from midstream.spark.packing import Mapper, calls, packed_rows
-from midstream.spark.task import settle
+from midstream.spark.task import current_batch, settle
 
 #: The lane of parcels that hold a command.
 COMMAND_LANE = -3
 #: Meant for no cell, but one more file: a batch runs although there are no rows, and every cell is called.
 CHECK = json.dumps({"do": "check"})
 _LONGEST_REASON = 160
+#: The answer to commands that a checkpoint finds in its first batch.
+TOO_EARLY = "the checkpoint is new and obeys commands from its second batch on; give this one again"
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,7 @@ class Addressed:
         return cls(*json.loads(parcel))
 
 
-def addressed(text: str, cells: int) -> Iterator[tuple[int, Addressed]]:
+def addressed(text: str, cells: int, is_first_batch: bool = False) -> Iterator[tuple[int, Addressed]]:
     """The cells that a command file is meant for. What is meant for nobody is answered by cell 0."""
     if text == CHECK:
         return
@@ -91,7 +98,8 @@ def addressed(text: str, cells: int) -> Iterator[tuple[int, Addressed]]:
     chosen = range(cells) if command.cells is None else command.cells
     unknown = [cell for cell in chosen if not 0 <= cell < cells]
     refusal = f"there is no cell {unknown[0]}; cells: 0 to {cells - 1}" if unknown else None
-    for cell in [0] if unknown else chosen:
+    refusal = TOO_EARLY if is_first_batch else refusal
+    for cell in chosen if refusal is None else [0]:
         yield cell, Addressed(command.identity, command.plan, command.strategy, refusal)
 
 
@@ -108,8 +116,9 @@ def command_packer(cells: int) -> Mapper:
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
         yield from calls(cells)
+        is_first = current_batch() == 0
         for batch in batches:
-            found = [one for text in batch.column(0).to_pylist() for one in addressed(text or "", cells)]
+            found = [one for text in batch.column(0).to_pylist() for one in addressed(text or "", cells, is_first)]
             if found:
                 yield packed_rows([(cell, COMMAND_LANE, 0, 0, 0, one.to_bytes()) for cell, one in found])
 
@@ -117,14 +126,17 @@ def command_packer(cells: int) -> Mapper:
 
 
 def obey(commands: Sequence[Addressed], migrate: Callable[[str, str | None], object]) -> list[list[str]]:
-    """Carry commands out in the order in which they were given; an answer each: its id and a reason if refused."""
+    """Carry commands out in the order in which they were given; an answer each: its id and a reason if refused.
+
+    An error that is no refusal goes through and fails the batch.
+    """
     answers = []
     for one in sorted(commands, key=lambda one: one.identity):
         reason = one.refusal
         if reason is None:
             try:
                 migrate(one.plan, one.strategy)
-            except Exception as problem:
+            except (EngineError, PlanError) as problem:
                 reason = str(problem)
         answers.append([one.identity, "" if reason is None else _shortened(reason)])
     return answers

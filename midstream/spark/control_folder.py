@@ -23,10 +23,11 @@ from pyarrow import fs
 from midstream.errors import SparkError, shown
 from midstream.plan import parse_plan
 from midstream.spark.arguments import check_migration
-from midstream.spark.commands import Command
+from midstream.spark.commands import TOO_EARLY, Command
 from midstream.spark.totals import Progress
 
 _SOURCE = re.compile(r"FileStreamSource\[(.*)/commands\]")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _FIRST_PROGRESS_SECONDS = 60.0
 
 
@@ -36,7 +37,7 @@ class ControlFolder:
     def __init__(self, path: str):
         self.path = path.rstrip("/")
         try:
-            if "://" in self.path or self.path.startswith("file:"):
+            if _SCHEME.match(self.path):
                 self._files, root = fs.FileSystem.from_uri(_with_slashes(self.path))
             else:
                 self._files, root = fs.LocalFileSystem(), fs.FileSystem.from_uri(_absolute(self.path))[1]
@@ -51,8 +52,11 @@ class ControlFolder:
 
     def make(self) -> None:
         """Make the folders that are missing."""
-        for name in ("commands", "status/answers"):
-            self._files.create_dir(f"{self._root}/{name}", recursive=True)
+        try:
+            for name in ("commands", "status/answers"):
+                self._files.create_dir(f"{self._root}/{name}", recursive=True)
+        except OSError as problem:
+            raise SparkError(f"control: the folder {self.path!r} cannot be made; {problem}") from problem
 
     def exists(self) -> bool:
         found = self._files.get_file_info(f"{self._root}/commands")
@@ -95,11 +99,16 @@ class CellStatus:
     percent: float
 
 
+class TooEarly(SparkError):
+    """A command came in the first batch of a new checkpoint, which obeys none."""
+
+
 class Control:
     """Talks to a running join through its control folder, from any thread or process. `control` makes it."""
 
-    def __init__(self, folder: ControlFolder):
+    def __init__(self, folder: ControlFolder, query: Any | None = None):
         self._folder = folder
+        self._query = query
 
     def __repr__(self) -> str:
         return f"<midstream.spark.Control of {self._folder.path!r}>"
@@ -110,14 +119,19 @@ class Control:
         strategy: str | None = None,
         cells: int | list[int] | None = None,
         *,
-        wait: bool = False,
+        wait: bool | None = None,
+        until_complete: bool = False,
         timeout: float = 600.0,
         on_progress: Callable[[dict[int, CellStatus]], None] | None = None,
     ) -> Command:
         """Have all cells, or some, change to a plan at the next trigger.
 
-        With `wait` it returns when these cells run the plan and miss nothing; `on_progress` is called with their status
-        meanwhile. A command that the query refuses raises an error with the reason.
+        It returns when these cells run the plan. If the query has ended, it returns at once, and they change when it is
+        started again; with ``wait=True`` it waits for that too. With ``wait=False`` it never waits. With
+        `until_complete` it also waits until the states of the new plan miss nothing. Where these fill as they are
+        probed, that takes new rows. Meanwhile `on_progress` is called with the status of the cells.
+
+        A command that the query refuses raises an error with the reason.
 
         ::
 
@@ -128,28 +142,41 @@ class Control:
         if known is not None:
             parse_plan(plan, tuple(known["aliases"]))
         chosen = None if cells is None else tuple([cells] if isinstance(cells, int) else cells)
-        command = Command(plan, strategy, chosen)
-        self._folder.write("commands", f"{command.identity}.json", command.to_json())
-        if wait:
-            self._wait(command, timeout, on_progress)
-        return command
-
-    def _wait(
-        self, command: Command, timeout: float, on_progress: Callable[[dict[int, CellStatus]], None] | None
-    ) -> None:
+        command = self._give(Command(plan, strategy, chosen))
+        if wait is False and not until_complete:
+            return command
         deadline = time.monotonic() + timeout
         for _ in _polls(deadline):
-            answered = self.answer(command)
+            is_over = not self._is_running()
+            try:
+                taken = self.answer(command)
+            except TooEarly:
+                command = self._give(Command(plan, strategy, chosen))
+                continue
             status = self.status()
             if on_progress is not None:
                 on_progress(status)
-            wanted = status if command.cells is None else {cell: status.get(cell) for cell in command.cells}
-            if answered and set(answered) >= set(wanted) and all(_is_done(one) for one in wanted.values()):
-                return
+            wanted = set(status if known is None else range(known["cells"])) if chosen is None else set(chosen)
+            is_done = not until_complete or all(_is_complete(status.get(cell)) for cell in wanted)
+            if taken and wanted.issubset(taken) and is_done:
+                return command
+            if is_over and not (wait or until_complete):
+                return command
         raise SparkError(
             f"control: the plan has not been changed everywhere within {timeout:.0f} s; the command stays in force. "
             "Is the query running, and do its triggers fire?"
         )
+
+    def _give(self, command: Command) -> Command:
+        self._folder.write("commands", f"{command.identity}.json", command.to_json())
+        return command
+
+    def _is_running(self) -> bool:
+        """Whether the query runs, or may be starting: only its end is known for sure."""
+        if self._query is not None:
+            return bool(self._query.isActive)
+        told = self._folder.read("status/cells.json") or {}
+        return bool(told.get("is_running", True))
 
     def answer(self, command: Command) -> dict[int, str]:
         """Which cells have taken a command; an error with the reason if it was refused.
@@ -161,7 +188,8 @@ class Control:
         found = self._folder.read(f"status/answers/{command.identity}.json") or {}
         for cell, reason in found.items():
             if reason:
-                raise SparkError(f"control: refused by cell {cell}: {reason}")
+                kind = TooEarly if reason == TOO_EARLY else SparkError
+                raise kind(f"control: refused by cell {cell}: {reason}")
         return {int(cell): reason for cell, reason in found.items()}
 
     def status(self) -> dict[int, CellStatus]:
@@ -190,7 +218,7 @@ class Control:
         return Progress.of({int(cell): report for cell, report in told["cells"].items()})
 
 
-def _is_done(status: CellStatus | None) -> bool:
+def _is_complete(status: CellStatus | None) -> bool:
     return status is not None and status.phase in (None, "done")
 
 
@@ -238,7 +266,7 @@ def control(target: Any) -> Control:
                     "control: this query has no control folder; give one as sql(..., control=PATH), "
                     "or set spark.sql.streaming.checkpointLocation"
                 )
-            return Control(ControlFolder(paths[0]))
+            return Control(ControlFolder(paths[0]), target)
         if not target.isActive:
             break
     raise SparkError("control: the query has made no progress yet; give the control folder's path instead")

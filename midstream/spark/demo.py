@@ -152,7 +152,7 @@ def run(session: SparkSession, job: Job) -> Iterator[Batch | None]:
 
 def migrate(job: Job, plan: str) -> str:
     """Tell the running join to change to a plan; the command that does the same in a terminal."""
-    control(job.control).migrate(plan)
+    control(job.control).migrate(plan, wait=False)
     return f"midstream control {job.control} migrate {shlex.quote(plan)}"
 
 

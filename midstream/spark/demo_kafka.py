@@ -196,7 +196,7 @@ def run(
                 sent += last
                 yield Fed(part, last)
                 if part == change_at:
-                    change = _Task(lambda: control(job.control).migrate(plan, wait=True))
+                    change = _Task(lambda: control(job.control).migrate(plan, until_complete=True))
                 part += 1
             elif part == parts and rest is None:
                 rest = _Task(lambda: [query.processAllAvailable() for query in queries])

@@ -33,6 +33,8 @@ class JoinListener(QuickListener):
         #: The joins whose queries have not started yet.
         self._expected: set[str] = set()
         self._folders: dict[str, str] = {}
+        #: The control folders of the joins of each query run.
+        self._told: dict[str, dict[str, ControlFolder]] = {}
 
     def expect(self, join: str, folder: str | None) -> None:
         """A join was made, which is controlled through a folder; its query will start."""
@@ -83,7 +85,9 @@ class JoinListener(QuickListener):
 
     def _tell(self, progress: Any, folder: ControlFolder, known: Reports, found: Reports) -> None:
         """Write what the cells have reported where `control` reads it."""
-        told = {"run": str(progress.runId), "batch": progress.batchId, "cells": known}
+        run = str(progress.runId)
+        self._told.setdefault(run, {})[folder.path] = folder
+        told = {"run": run, "batch": progress.batchId, "is_running": True, "cells": known}
         folder.write("status", "cells.json", json.dumps(told))
         for cell, report in found.items():
             for identity, reason in report.get("ans", []):
@@ -95,9 +99,17 @@ class JoinListener(QuickListener):
         pass
 
     def onQueryTerminated(self, event: Any) -> None:
-        self.reports.pop(str(event.runId), None)
+        run = str(event.runId)
+        self.reports.pop(run, None)
         try:
-            hosts.send_home(str(event.runId))
+            for folder in self._told.pop(run, {}).values():
+                told = folder.read("status/cells.json") or {}
+                if told.get("run") == run:
+                    folder.write("status", "cells.json", json.dumps(told | {"is_running": False}))
+        except Exception:
+            _logger.exception("midstream: the end of a query could not be written into the control folder")
+        try:
+            hosts.send_home(run)
         except Exception:
             _logger.exception("midstream: the hosts of a query that has ended could not be told")
 

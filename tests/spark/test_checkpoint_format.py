@@ -13,6 +13,7 @@ from midstream.spark.compat import checkpoint_format, keeps_checkpoint_format
 from midstream.spark.settings import ATTEMPTS_APART, CHANGELOG, prepare
 from midstream.spark.task import CHECKPOINT_FORMAT
 
+from .conftest import since
 from .streams import LONG, SECOND, Input, expect, join_text, run
 
 pytestmark = pytest.mark.versions
@@ -37,6 +38,7 @@ def test_new_checkpoints_tell_attempts_apart(spark: Any) -> None:
     assert session.conf.get(CHECKPOINT_FORMAT) == "1", "the user has chosen"
 
 
+@since("4.2")
 @pytest.mark.parametrize("before", ["1", ATTEMPTS_APART])
 def test_a_checkpoint_keeps_its_format(spark: Any, tmp_path: Path, before: str) -> None:
     """It is made in one format, goes on in a session that asks for the other, and changes its number of partitions."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import midstream as ms
 import midstream.spark
-from midstream.errors import PlanError, SparkError
-from midstream.spark.commands import Command, addressed
+from midstream.app.control import control_app
+from midstream.errors import EngineError, PlanError, SparkError
+from midstream.spark.commands import TOO_EARLY, Addressed, Command, addressed, obey
+from midstream.spark.control_folder import Control, ControlFolder, TooEarly
 
 from .conftest import since
 from .streams import LONG, SECOND, Input, Ran, check, expect, join_text, run, start
@@ -53,11 +57,11 @@ def test_commands_take_effect_once_and_survive_a_restart(spark: Any, tmp_path: P
     assert plans(control, ["((a b) c)", "((a b) c)"])
 
     # Commands that come while no query runs are there at the next start; the bad ones change nothing.
-    good = control.migrate("((b c) a)")
+    good = control.migrate("((b c) a)")  # it has ended, so nobody waits
     bad_plan = Command("((b z) a)")
     control._folder.write("commands", f"{bad_plan.identity}.json", bad_plan.to_json())
-    one_cell = control.migrate("((a c) b)", "moving-state", cells=1)
-    nobody = control.migrate("((a c) b)", cells=[7])
+    one_cell = control.migrate("((a c) b)", "moving-state", cells=1, wait=False)
+    nobody = control.migrate("((a c) b)", cells=[7], wait=False)
     part(2, 4).write(tmp_path, first=2)
     gone_on = run(joined(), checkpoint)
     assert plans(control, ["((b c) a)", "((a c) b)"])
@@ -74,6 +78,14 @@ def test_commands_take_effect_once_and_survive_a_restart(spark: Any, tmp_path: P
     assert plans(control, ["((b c) a)", "((a c) b)"])
     assert begun.rows + gone_on.rows + ended.rows == expect(Input(ROWS), WINDOWS).rows
 
+    # A new checkpoint obeys none of them, nor one that nobody has taken yet: it says so, and changes nothing.
+    late = control.migrate("((b c) a)", wait=False)
+    again = run(joined(), tmp_path / "another checkpoint")
+    assert plans(control, ["((a b) c)", "((a b) c)"])
+    assert again.rows == expect(Input(ROWS), WINDOWS).rows
+    with pytest.raises(TooEarly, match="refused by cell 0: the checkpoint is new and obeys commands from its second"):
+        control.answer(late)
+
 
 def test_a_running_query_is_migrated_and_waited_for(spark: Any, tmp_path: Path) -> None:
     frames = part(0, 6).frames(spark, tmp_path)
@@ -87,15 +99,116 @@ def test_a_running_query_is_migrated_and_waited_for(spark: Any, tmp_path: Path) 
     try:
         seen: list[Any] = []
         control = ms.spark.control(query)
-        control.migrate("((c a) b)", wait=True, timeout=120, on_progress=seen.append)
-        assert plans(control, ["((c a) b)"])
-        assert seen and control.progress().plans == {0: "((c a) b)"}
         query.processAllAvailable()
+        # The source is quiet from here on: a command makes a batch of its own.
+        control.migrate("((c a) b)", timeout=120, on_progress=seen.append)
+        assert control.status()[0].plan == "((c a) b)"
+        assert seen and control.progress().plans == {0: "((c a) b)"}
+        ms.spark.control(tmp_path / "control").migrate("((b c) a)", "moving-state", timeout=120, until_complete=True)
+        status = control.status()[0]
+        assert (status.plan, status.percent) == ("((b c) a)", 100.0)
     finally:
         query.stop()
     filled = Ran({number: table for number, table in ran.batches.items() if table.num_rows})
     expected = expect(Input(ROWS), WINDOWS)
     assert filled.rows == expected.rows
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A control folder of a query with two cells, both of which answer commands at once; the first comes too early."""
+    made = ControlFolder(str(tmp_path / "control"))
+    made.make()
+    made.write("status", "query.json", json.dumps({"text": "", "aliases": ["a", "b"], "cells": 2}))
+    given: list[Command] = []
+    give = Control._give
+
+    def give_and_answer(control: Control, command: Command) -> Command:
+        given.append(command)
+        answers = {0: TOO_EARLY} if len(given) == 1 else {0: "", 1: ""}
+        made.write("status/answers", f"{command.identity}.json", json.dumps(answers))
+        return give(control, command)
+
+    monkeypatch.setattr(Control, "_give", give_and_answer)
+    return tmp_path / "control"
+
+
+def test_a_command_that_comes_too_early_is_given_again(folder: Path) -> None:
+    control = ms.spark.control(folder)
+    command = control.migrate("(b a)", timeout=20)
+    assert control.answer(command) == {0: "", 1: ""}
+    assert len(list((folder / "commands").iterdir())) == 2
+
+
+def test_completeness_is_waited_for_on_request(folder: Path) -> None:
+    """All cells run the plan, but one still misses something: that is enough unless somebody asks for more."""
+
+    def tell(phase: str) -> None:
+        cells = {0: {"plan": "(b a)", "mig": ["jisc", phase, 40.0, 3]}, 1: {"plan": "(b a)"}}
+        ControlFolder(str(folder)).write("status", "cells.json", json.dumps({"is_running": True, "cells": cells}))
+
+    tell("running")
+    control = ms.spark.control(folder)
+    control.migrate("(b a)", timeout=20)
+    runner = CliRunner()
+    with pytest.raises(SparkError, match="has not been changed everywhere within 1 s"):
+        control.migrate("(b a)", timeout=1, until_complete=True)
+    ran = runner.invoke(control_app, [str(folder), "migrate", "(b a)"])
+    assert ran.exit_code == 0 and "40 %" in ran.stdout
+    control.migrate("(b a)", timeout=20, until_complete=True, on_progress=lambda _: tell("done"))
+    ran = runner.invoke(control_app, [str(folder), "migrate", "(b a)", "--until-complete", "--timeout", "20"])
+    assert ran.exit_code == 0 and "done" in ran.stdout
+
+
+def test_nobody_waits_for_a_query_that_has_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # nobody answers
+    ended = {"is_running": False, "cells": {0: {"plan": "(a b)"}, 1: {"plan": "(a b)"}}}
+    ControlFolder(str(folder)).write("status", "cells.json", json.dumps(ended))
+    ran = CliRunner().invoke(control_app, [str(folder), "migrate", "(b a)"])
+    assert ran.exit_code == 0 and "it is taken when the query is started again" in " ".join(ran.stdout.split())
+    ran = CliRunner().invoke(control_app, [str(folder), "migrate", "(b a)", "--no-wait"])
+    assert ran.exit_code == 0 and ran.stdout.startswith("given: ")
+    with pytest.raises(SparkError, match="has not been changed everywhere within 1 s"):
+        ms.spark.control(folder).migrate("(b a)", wait=True, timeout=1)
+
+
+def test_only_refusals_are_answered() -> None:
+    """What else fails inside a change of plan fails the batch."""
+
+    def migrate(plan: str, strategy: str | None) -> None:
+        raise {"plan": PlanError("no such input"), "engine": EngineError("no such strategy")}[plan]
+
+    told = [Addressed("1", "plan", None), Addressed("2", "engine", None)]
+    assert obey(told, migrate) == [["1", "no such input"], ["2", "no such strategy"]]
+    with pytest.raises(KeyError):
+        obey([Addressed("3", "another", None)], migrate)
+
+
+@pytest.mark.parametrize("place", ["s3a://bucket/checkpoints", "hdfs://nowhere:8020/checkpoints", "dbfs:/checkpoints"])
+def test_a_default_folder_that_cannot_be_reached_means_off(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    frames = part(0, 1).frames(spark, tmp_path)
+    before = sorted(tmp_path.iterdir())
+    spark.conf.set("spark.sql.streaming.checkpointLocation", place)
+    try:
+        with caplog.at_level(logging.INFO, "midstream"):
+            ms.spark.sql(join_text(WINDOWS), frames, "ts", LONG, partitions=1)
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")
+    (line,) = [one.getMessage() for one in caplog.records if "control" in one.getMessage()]
+    assert line.startswith("midstream: control is off: control: ") and "control=PATH before the first start" in line
+    with pytest.raises(SparkError, match="is no folder that can be reached"):
+        ms.spark.sql(join_text(WINDOWS), frames, "ts", LONG, partitions=1, control=f"{place}/control")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_folder_that_cannot_be_made(spark: Any, tmp_path: Path) -> None:
+    frames = part(0, 1).frames(spark, tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(SparkError, match=r"control: the folder .*file/control' cannot be made"):
+        ms.spark.sql(join_text(WINDOWS), frames, "ts", LONG, partitions=1, control=str(tmp_path / "file" / "control"))
 
 
 def test_a_folder_under_the_checkpoint_location(spark: Any, tmp_path: Path) -> None:
@@ -143,6 +256,13 @@ def test_what_cannot_be_controlled(spark: Any, tmp_path: Path) -> None:
 def test_files_that_are_no_commands(text: str, reason: str) -> None:
     ((cell, one),) = addressed(text, 4)
     assert cell == 0 and one.refusal == f"the command was not understood: {reason}"
+
+
+def test_a_new_checkpoint_obeys_nothing_that_it_finds() -> None:
+    command = Command("(a b)", cells=(3, 1))
+    assert [cell for cell, one in addressed(command.to_json(), 4) if one.refusal is None] == [3, 1]
+    ((cell, one),) = addressed(command.to_json(), 4, is_first_batch=True)
+    assert cell == 0 and one.refusal == TOO_EARLY
 
 
 @since("4.2")
