@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from midstream.engine.casting import CAST_ERRORS, cast_without_loss, first_that_fails
-from midstream.errors import InputError, did_you_mean
+from midstream.errors import InputError
 from midstream.query.model import without_zones
 from midstream.query.plain import has_encoded, plain_type
 from midstream.query.zones import instants
@@ -53,8 +53,7 @@ class TableBinding:
         if len(places) == 1:
             return int(places[0])
         problem = "has no column" if not places else "has more than one column"
-        hint = "" if places else did_you_mean(column, schema.names)
-        raise InputError(f"push: {self._name!r} {problem} {column!r}; {hint}columns given: {', '.join(schema.names)}")
+        raise InputError(f"push: {self._name!r} {problem} {column!r}; columns given: {', '.join(schema.names)}")
 
     def _whole(self, column: str, given: pa.ChunkedArray | pa.Array) -> pa.Array:
         wanted, chunks = self._types[column], chunks_of(given)

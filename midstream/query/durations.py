@@ -15,7 +15,7 @@ import re
 from fractions import Fraction
 from typing import Literal
 
-from midstream.errors import QueryError, shown
+from midstream.errors import QueryError, did_you_mean, shown
 
 Duration = str | datetime.timedelta | Literal[0]
 
@@ -69,7 +69,8 @@ def microseconds(amount: str, unit: str) -> int:
     size = _MICROSECONDS.get(unit.lower())
     if size is None:
         what = "could be minutes or months" if unit.lower() == "m" else "is not a unit of fixed length"
-        raise QueryError(f"'{unit}' {what}; write {UNITS_TEXT}")
+        hint = did_you_mean(unit, [f"{name}s" for name in _UNITS])
+        raise QueryError(f"'{unit}' {what}; {hint}write {UNITS_TEXT}")
     if not _AMOUNT.fullmatch(amount):
         raise QueryError(f"'{amount}' is not an amount of {unit.lower()}; write a number such as 10 or 0.5")
     exact = Fraction(amount) * size
