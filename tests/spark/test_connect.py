@@ -22,8 +22,8 @@ JOB = Path(__file__).parent / "connect_job.py"
 @pytest.mark.versions
 def test_a_connect_session(java: None, tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="Connect needs grpcio: pip install 'midstream[connect]'")
-    rows = [[(v % 5, v, (v * 7 % 40) * SECOND // 4 + number * 8 * SECOND) for v in range(40)] for number in range(2)]
-    given = Input({"a": rows, "b": rows[::-1], "c": [rows[0][::2], rows[1]]})
+    rows = [[(v % 5, v, (v * 7 % 40) * SECOND // 4 + number * 8 * SECOND) for v in range(40)] for number in range(3)]
+    given = Input({"a": rows, "b": rows[::-1], "c": [rows[0][::2], *rows[1:]]})
     given.write(tmp_path)
     (tmp_path / "query.sql").write_text(streams.join_text(WINDOWS))
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": str(tmp_path / "local")}

@@ -228,7 +228,7 @@ def test_rate_micro_batch_source(spark: Any, tmp_path: Path) -> None:
             ]
             for number in range(batches)
         ]
-    frame = ms.spark.sql(streams.join_text(WINDOWS), frames, "ts", "5 seconds", partitions=2)
+    frame = ms.spark.sql(streams.join_text(WINDOWS), frames, "ts", "2 seconds", partitions=2)
     ran = run_until(frame, tmp_path / "checkpoint", batches)
     expected = streams.expect(Input(rows), WINDOWS, ran.watermarks)
     streams.check(ran, expected)
