@@ -22,6 +22,17 @@ from midstream.kernels.types import AFRESH, COUNT, NEXT, NO_ID, ROW, VISITED, Co
 
 AHEAD_BUCKET = 24
 AHEAD_SLOT = 12
+#: Buckets of rows to come, so that each is hashed once: a power of two above the farthest look ahead.
+_KEPT = 32
+
+
+@njit(inline="always")
+def _first_buckets(keys, begin, ahead, secrets, bucket_mask):
+    """The buckets of the rows from `begin` on that are less than `ahead` further, each at its place of `_KEPT`."""
+    kept = np.empty(_KEPT, np.int64)
+    for row in range(begin, min(begin + ahead, keys.size)):
+        kept[row & (_KEPT - 1)] = bucket_hash(keys[row], secrets) & bucket_mask
+    return kept
 
 
 @njit(cache=True)
@@ -32,10 +43,13 @@ def insert(chains, first, keys, starts, ends):
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     size = keys.size
+    kept = _first_buckets(keys, 0, AHEAD_SLOT, secrets, bucket_mask)
     for i in range(size):
         if i + AHEAD_SLOT < size:
-            prefetch(buckets, bucket_hash(keys[i + AHEAD_SLOT], secrets) & bucket_mask)
-        bucket = bucket_hash(keys[i], secrets) & bucket_mask
+            coming = bucket_hash(keys[i + AHEAD_SLOT], secrets) & bucket_mask
+            kept[(i + AHEAD_SLOT) & (_KEPT - 1)] = coming
+            prefetch(buckets, coming)
+        bucket = kept[i & (_KEPT - 1)]
         slot = (first + i) & slot_mask
         slots[slot, 0] = keys[i]
         slots[slot, 1] = starts[i]
@@ -54,11 +68,14 @@ def store(chains, ring, ring_keys, keys, combos):
     slot_mask = slots.shape[0] - 1
     width = members.shape[1]
     size = keys.size
+    kept = _first_buckets(keys, 0, AHEAD_SLOT, secrets, bucket_mask)
     for i in range(size):
         if i + AHEAD_SLOT < size:
-            prefetch(buckets, bucket_hash(keys[i + AHEAD_SLOT], secrets) & bucket_mask)
+            coming = bucket_hash(keys[i + AHEAD_SLOT], secrets) & bucket_mask
+            kept[(i + AHEAD_SLOT) & (_KEPT - 1)] = coming
+            prefetch(buckets, coming)
         key = keys[i]
-        bucket = bucket_hash(key, secrets) & bucket_mask
+        bucket = kept[i & (_KEPT - 1)]
         slot = (tail + i) & slot_mask
         starts[slot] = combos.starts[i]
         ends[slot] = combos.ends[i]
@@ -81,6 +98,8 @@ def relink(chains, head, tail):
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     for entry in range(head, tail):
+        if entry + AHEAD_SLOT < tail:
+            prefetch(buckets, bucket_hash(slots[(entry + AHEAD_SLOT) & slot_mask, 0], secrets) & bucket_mask)
         slot = entry & slot_mask
         bucket = bucket_hash(slots[slot, 0], secrets) & bucket_mask
         slots[slot, 3] = buckets[bucket]
@@ -109,16 +128,19 @@ def probe(chains, ring, keys, combos, out, cursor, layout):
     visited = 0
     row = cursor[ROW]
     entry = cursor[NEXT]
+    kept = _first_buckets(keys, row, AHEAD_BUCKET, secrets, bucket_mask)
     while row < size:
         if row + AHEAD_BUCKET < size:
-            prefetch(buckets, bucket_hash(keys[row + AHEAD_BUCKET], secrets) & bucket_mask)
+            coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets) & bucket_mask
+            kept[(row + AHEAD_BUCKET) & (_KEPT - 1)] = coming
+            prefetch(buckets, coming)
         if row + AHEAD_SLOT < size:
-            prefetch(slots, buckets[bucket_hash(keys[row + AHEAD_SLOT], secrets) & bucket_mask] & slot_mask)
+            prefetch(slots, buckets[kept[(row + AHEAD_SLOT) & (_KEPT - 1)]] & slot_mask)
         key = keys[row]
         start = combos.starts[row]
         end = combos.ends[row]
         if entry == AFRESH:
-            entry = buckets[bucket_hash(key, secrets) & bucket_mask]
+            entry = buckets[kept[row & (_KEPT - 1)]]
         while entry >= head:
             slot = entry & slot_mask
             visited += 1
