@@ -145,12 +145,12 @@ def test_a_push_after_hundreds_costs_what_it_did(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("window", [SHORT, LONG])
 @pytest.mark.parametrize("strategies", [*((name,) for name in NAMES), NAMES], ids=[*NAMES, "all"])
 def test_a_push_after_thousands_costs_what_it_did(
-    window: str, strategies: tuple[str, ...], visits: collections.Counter[str]
+    strategies: tuple[str, ...], visits: collections.Counter[str]
 ) -> None:
-    check_many(window, strategies, 2_000, visits)
+    """Under a short window, which soon holds what it will always hold: refilling a state costs what is in it."""
+    check_many(SHORT, strategies, 2_000, visits)
 
 
 def clique(plan: str) -> ms.Engine:
