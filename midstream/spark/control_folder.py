@@ -22,7 +22,7 @@ from pyarrow import fs
 
 from midstream.errors import SparkError, shown
 from midstream.plan import parse_plan
-from midstream.spark.arguments import check_migration
+from midstream.spark.arguments import check_flag, check_migration
 from midstream.spark.commands import TOO_EARLY, Command
 from midstream.spark.totals import Progress
 
@@ -138,6 +138,9 @@ class Control:
             command = control.migrate("((p s) o)")
         """
         check_migration(plan, strategy, cells, timeout, on_progress)
+        if wait is not None:
+            check_flag("wait", wait)
+        check_flag("until_complete", until_complete)
         known = self._folder.read("status/query.json")
         if known is not None:
             parse_plan(plan, tuple(known["aliases"]))

@@ -110,6 +110,10 @@ def test_every_argument_of_a_command(frames: dict[str, Any], tmp_path: Path) -> 
         if value is not None:
             refused(control.migrate, "strategy", value, {"plan": "(a b)"}) if not isinstance(value, str) else None
             refused(control.migrate, "on_progress", value, {"plan": "(a b)"}) if value is not int else None
+        if value is not True:
+            refused(control.migrate, "until_complete", value, {"plan": "(a b)"})
+            if value is not None:
+                refused(control.migrate, "wait", value, {"plan": "(a b)"})
         if not (isinstance(value, int | float) and value > 0) or value is True:
             refused(control.migrate, "timeout", value, {"plan": "(a b)"})
     for cells in (True, "0", 1.5, [0.5], [True], {0: 1}):
