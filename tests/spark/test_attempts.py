@@ -37,7 +37,10 @@ KINDS = {
 
 
 def some_rows(rng: random.Random, count: int, now: int) -> pa.Table:
-    """Rows of few moments and values, so that there are ties and equal rows; `now` is in milliseconds."""
+    """Rows of few moments and values, so that there are ties and equal rows, some of them late.
+
+    `now` is the watermark of the batch in milliseconds, 2 seconds after that of the batch before.
+    """
 
     def row() -> dict[str, Any]:
         return {
@@ -45,7 +48,7 @@ def some_rows(rng: random.Random, count: int, now: int) -> pa.Table:
             "t": rng.choice([None, "", "x", "y" * 40]),
             "d": rng.choice([None, 0.0, -0.0, 1.5, float("nan")]),
             "l": rng.choice([None, [], [1], [None, 1], [1, None]]),
-            "ts": 1000 * (now + 500 * rng.randrange(6)),
+            "ts": 1000 * (now + 500 * rng.randrange(-6, 6)),
         }
 
     return pa.Table.from_pylist([row() for _ in range(count)], schema=SCHEMA)
@@ -73,13 +76,12 @@ def test_all_attempts_at_a_batch_write_the_same(kind: str, seed: int) -> None:
     batches = Batches(spec, seed, tables)
     found: Counter[Any] = Counter()
     for batch in range(10):
-        now = 2_000 * batch
+        now = 10_000 + 2_000 * batch
         data = {name: some_rows(rng, rng.choice([0, 1, 5, 20]), now) for name in streams}
         plans = rng.choices(PLANS, k=2) if kind == "three" and batch % 3 else []
         commands = tuple(Command(plan, rng.choice(STRATEGIES)) for plan in plans)
         with mock.patch.object(processor, "take") as take:
             results = batches.run(data, now, take, commands)
-        engine.push({}, watermark=1000 * now)
-        assert results == counted(engine.push(by_content(spec, data)))
+        assert results == counted(engine.push(by_content(spec, data), watermark=1000 * now))
         found += results
-    assert found
+    assert found and sum(engine.stats().late.values())

@@ -74,7 +74,7 @@ def overlay(source: Path, target: Path, chosen: Callable[[Path], bool]) -> None:
 def test_the_files_of_attempts_in_every_mix(spark: Any, tmp_path: Path) -> None:
     """One attempt and another have left logs of changes, a third has left snapshots."""
     whole = given()
-    one, other, third = (tmp_path / f"checkpoint {at}" for at in range(3))
+    one, other, third = (tmp_path / f"checkpoint{at}" for at in range(3))
     for at, checkpoint in enumerate((one, other, third)):
         shuffled(part(whole, 0, BATCHES), at).write(tmp_path / str(at))
         settings = {CHECKPOINT_FORMAT: "1", CHANGELOG: "false" if at == 2 else "true"}
@@ -83,7 +83,7 @@ def test_the_files_of_attempts_in_every_mix(spark: Any, tmp_path: Path) -> None:
     part(whole, BATCHES, BATCHES + MORE).write(tmp_path / "0", first=BATCHES)
     expected = expect(whole, WINDOWS).by_batch[BATCHES:]
     for mix in range(4):
-        mixed = tmp_path / f"mix {mix}"
+        mixed = tmp_path / f"mix{mix}"
         shutil.copytree(one, mixed)
         rng = random.Random(mix)
         overlay(other, mixed, lambda path, rng=rng: rng.random() < 0.5)
@@ -100,6 +100,6 @@ def test_parcels_are_stored_as_they_come_where_attempts_are_told_apart(spark: An
     stored = []
     for at in range(2):
         shuffled(part(whole, 0, 1), at).write(tmp_path / str(at))
-        start(spark, tmp_path / str(at), tmp_path / f"checkpoint {at}", {CHECKPOINT_FORMAT: ATTEMPTS_APART})
-        stored.append(parcels(spark, tmp_path / f"checkpoint {at}"))
+        start(spark, tmp_path / str(at), tmp_path / f"checkpoint{at}", {CHECKPOINT_FORMAT: ATTEMPTS_APART})
+        stored.append(parcels(spark, tmp_path / f"checkpoint{at}"))
     assert stored[0] and stored[0] != stored[1]
