@@ -231,7 +231,15 @@ class Query:
         return tuple(dict.fromkeys(one.source for one in self.inputs if one.is_static))
 
     def declared_schema(self, source: str) -> pa.Schema:
-        """The schema of a source as it was given to the query: what is pushed has no zone where one is assumed."""
+        """The schema of a source as it was given to the query: what is pushed has no zone where one is assumed.
+
+        >>> import midstream as ms
+        >>> schemas = {"a": {"ts": pa.timestamp("us")}, "b": {"ts": pa.timestamp("us", "UTC")}}
+        >>> found = ms.query("SELECT 1 AS one FROM a [ROWS 9], b [ROWS 9] WHERE a.ts = b.ts", schemas, "ts",
+        ...                  assume_zone="Europe/Berlin")
+        >>> found.schemas["a"].field("ts").type, found.declared_schema("a").field("ts").type
+        (TimestampType(timestamp[us, tz=Europe/Berlin]), TimestampType(timestamp[us]))
+        """
         return without_zones(self.schemas[source], self.assumed_zones.get(source, {}))
 
     @cached_property
