@@ -19,8 +19,6 @@ REQUIRED = ("numba", "numpy", "pyarrow", "rich", "sqlglot", "typer")
 OPTIONAL = {"duckdb": "demo", "matplotlib": "plots"}
 #: What joins on Spark need: the first version that will do, and the first that will not.
 SPARK = {"pyspark": ("4.1", None), "pandas": ("2.2", "3"), "protobuf": ("5", None)}
-#: The oldest pyarrow that PySpark takes from 4.2 on; the embedded engine does with an older one.
-PYARROW_FOR_SPARK = "18"
 #: The newest PySpark that joins on Spark were tested with.
 NEWEST_PYSPARK = "4.3"
 #: What Spark Connect needs beside that.
@@ -131,9 +129,6 @@ def _for_spark() -> Iterator[Finding]:
     wanted = _version("pyspark") is not None
     for package, (first, beyond) in SPARK.items():
         yield _package_for_spark(package, first, beyond, wanted)
-    pyarrow = _version("pyarrow")
-    if wanted and pyarrow is not None and _numbers(pyarrow) < _numbers(PYARROW_FOR_SPARK):
-        yield _package_for_spark("pyarrow", PYARROW_FOR_SPARK, None, wanted)
     yield _java(wanted)
     yield _maven()
     yield _worker_python(wanted)

@@ -10,7 +10,7 @@ import pytest
 from midstream.app import doctor
 from midstream.app.doctor import Finding, Java, examine, find_java
 
-VERSIONS = {"pyspark": "4.3.0", "pandas": "2.3.3", "protobuf": "7.0", "pyarrow": "26.0.0"}
+VERSIONS = {"pyspark": "4.3.0", "pandas": "2.3.3", "protobuf": "7.0"}
 
 
 def finding(what: str) -> Finding:
@@ -48,16 +48,6 @@ def test_packages_of_spark(
         versions[package] = version
     found = finding(package)
     assert found.value.startswith(told) and found.ok is ok
-
-
-def test_joins_on_spark_need_a_newer_pyarrow(versions: dict[str, str]) -> None:
-    assert [one.ok for one in examine() if one.what == "pyarrow"] == [True]
-    versions["pyarrow"] = "17.0.0"
-    needed, for_spark = (one for one in examine() if one.what == "pyarrow")
-    assert needed.ok and for_spark.ok is False
-    assert for_spark.value.startswith("17.0.0, but joins on Spark need 18 or newer; run: pip install")
-    del versions["pyspark"]
-    assert [one.ok for one in examine() if one.what == "pyarrow"] == [True]
 
 
 def test_without_pyspark_nothing_of_spark_is_bad(versions: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
