@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from midstream.errors import QueryError
+from midstream.query.plain import plain_type
 from midstream.tables import NotATable, TableLike, as_table, first_line, is_pandas, type_name
 
 SQL_TYPES = {
@@ -76,7 +77,7 @@ def as_schema(given: Any, name: str) -> pa.Schema:
     try:
         if _is_types(given):
             return pa.schema([pa.field(_column_name(column), _type(column, one)) for column, one in given.items()])
-        return pa.schema([pa.field(field.name, plain(field.type)) for field in _exported(given)])
+        return pa.schema([pa.field(field.name, plain_type(field.type)) for field in _exported(given)])
     except NotATable as problem:
         told = str(problem)
         told = f"is {type_name(given)}; {_FORMS}" if not _is_example(given) else told
@@ -103,28 +104,6 @@ def type_of(text: str) -> pa.DataType:
     except ValueError:
         known = ", ".join(SQL_TYPES)
         raise QueryError(f"schema: unknown type '{text.strip()}'; types: {known}, decimal(p, s), or Arrow's") from None
-
-
-def plain(type: pa.DataType) -> pa.DataType:
-    """A type without views, in which polars has its texts: they are read as ordinary ones.
-
-    >>> plain(pa.list_(pa.string_view()))
-    ListType(list<item: string>)
-    """
-    if pa.types.is_string_view(type):
-        return pa.string()
-    if pa.types.is_binary_view(type):
-        return pa.binary()
-    if pa.types.is_dictionary(type):
-        return pa.dictionary(type.index_type, plain(type.value_type), type.ordered)
-    if pa.types.is_struct(type):
-        return pa.struct(
-            [type.field(place).with_type(plain(type.field(place).type)) for place in range(type.num_fields)]
-        )
-    if pa.types.is_list(type) or pa.types.is_large_list(type):
-        made = pa.list_ if pa.types.is_list(type) else pa.large_list
-        return made(type.value_field.with_type(plain(type.value_type)))
-    return type
 
 
 def _exported(given: Any) -> pa.Schema:
