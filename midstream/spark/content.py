@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from midstream.kernels import hashing
 from midstream.state.arrow import byte_offsets, single, validity_of, values_of, view
 from midstream.state.indexes import Ints
+from midstream.state.sizes import row_bytes, wide_type
 
 #: What stands for a null.
 _NULL = np.int64(-0x61C8864680B583EB)
@@ -99,7 +100,7 @@ def in_order(table: pa.Table, event_time: str | None) -> Iterator[pa.Table]:
     ends = np.cumsum(_over_batches(table, _sizes)[order])
     narrow = table.schema
     if len(ends) and ends[-1] > _LARGEST_OFFSET:
-        table = table.cast(_with_large_offsets(narrow))
+        table = table.cast(pa.schema([field.with_type(wide_type(field.type)) for field in narrow]))
     begin = 0
     while begin < len(order):
         before = int(ends[begin - 1]) if begin else 0
@@ -128,19 +129,9 @@ def _over_batches(table: pa.Table, count: Callable[[Sequence[pa.Array], int], In
 
 
 def _sizes(columns: Sequence[pa.Array], length: int) -> Ints:
-    """About how many bytes each row has: those of texts, and a few for each value of another kind."""
-    sizes = np.full(length, 8 * len(columns), np.int64)
-    for values in columns:
-        if _is_text(values.type):
-            sizes += pc.fill_null(pc.binary_length(values), 0).to_numpy()
-    return sizes
+    """About how many bytes each row has."""
+    return sum((row_bytes(values) for values in columns), start=np.zeros(length, np.int64))
 
 
 def _is_text(type: pa.DataType) -> bool:
     return bool(pat.is_string(type) or pat.is_binary(type) or pat.is_large_string(type) or pat.is_large_binary(type))
-
-
-def _with_large_offsets(schema: pa.Schema) -> pa.Schema:
-    """The schema with texts of which one array may hold more than 2 GiB."""
-    large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
-    return pa.schema([field.with_type(large.get(field.type, field.type)) for field in schema])
