@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -60,7 +61,8 @@ def test_refused_push_changes_nothing(name: str) -> None:
     assert engine.stats() == before
     later = [{"a": rows([1, 2], [6, 7], first=10)}, {"b": rows([1, 1, 2], [5, 8, 12], first=20)}, {}]
     assert ask(engine, later) == ask(untouched, later)
-    assert engine.stats() == untouched.stats()
+    # Not the work: each hash table draws a secret, on which the chains that a probe follows depend.
+    assert replace(engine.stats(), work=None) == replace(untouched.stats(), work=None)
     assert engine.take_late() == untouched.take_late()
 
 

@@ -139,6 +139,7 @@ def test_an_engine_that_has_finished_does_not_migrate() -> None:
 def test_a_plan_does_not_change_inside_a_push() -> None:
     engine = fed(RANGE, None)
     pieces = engine.push_batches(batch(3))
+    next(pieces)
     with pytest.raises(ms.EngineError, match="a push is under way"):
         engine.migrate(NEW)
     list(pieces)

@@ -53,5 +53,5 @@ def test_cells_have_to_be_a_multiple(spark: Any, tmp_path: Path) -> None:
     frames = Input({name: batches[:1] for name, batches in ROWS.items()}).frames(spark, tmp_path)
     with pytest.raises(SparkError, match="cells: 3 is not a multiple of 2 partitions; give one, such as 2"):
         ms.spark.sql(join_text(WINDOWS), frames, "ts", LONG, partitions=2, cells=3)
-    with pytest.raises(SparkError, match="repartition: 0 partitions"):
+    with pytest.raises(SparkError, match="repartition: 0 is not a number of partitions"):
         ms.spark.repartition(str(tmp_path), 0)
