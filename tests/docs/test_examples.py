@@ -13,6 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+#: Pages that take longer than a few seconds, and are not where a newcomer begins.
+SLOW = {"docs/how-to/coming-from-spark.md"}
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
@@ -27,6 +29,7 @@ def pages_with_code() -> Iterator[Any]:
         text = page.read_text(encoding="utf-8")
         if "```python\n" in text:
             marks = [pytest.mark.xdist_group("spark")] if "from pyspark" in text else []
+            marks += [pytest.mark.slow] if name(page) in SLOW else []
             yield pytest.param(page, id=name(page), marks=marks)
 
 

@@ -39,6 +39,7 @@ def test_new_checkpoints_tell_attempts_apart(spark: Any) -> None:
 
 
 @since("4.2")
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["1", ATTEMPTS_APART])
 def test_a_checkpoint_keeps_its_format(spark: Any, tmp_path: Path, before: str) -> None:
     """It is made in one format, goes on in a session that asks for the other, and changes its number of partitions."""

@@ -74,6 +74,7 @@ def check_cases(spark: Any, folder: Path, names: list[str]) -> None:
         assert expected.rows, name
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 def test_zoned_and_plain_times_where_the_session_has_a_fold_or_gap(spark: Any, tmp_path: Path) -> None:
     check_cases(spark, tmp_path, ["zoned, fold", "without zone, gap"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import midstream as ms
 
@@ -41,6 +42,7 @@ def rows(column: str, values: list[Any]) -> pa.Table:
     return pa.table({"ts": times, "id": pa.array(range(len(values))), column: pa.array(values)})
 
 
+@pytest.mark.slow
 def test_examples_of_help_run(spark: Any, tmp_path: Path) -> None:
     namespace: dict[str, Any] = {"ms": ms, "spark": spark, "folder": str(tmp_path)}
     columns = {

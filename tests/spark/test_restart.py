@@ -148,6 +148,7 @@ def test_what_the_checkpoint_cannot_serve(
     assert all(part in found for part in told), found
 
 
+@pytest.mark.slow
 def test_another_order_of_the_keys(stopped: Stopped, tmp_path: Path) -> None:
     """The same predicates in another order are the same routing."""
     text = TEXT.replace("a.k = b.k AND b.k = c.k", "c.k = b.k AND b.k = a.k")
@@ -161,6 +162,7 @@ CHAIN = (
 )
 
 
+@pytest.mark.slow
 def test_other_rates_and_another_order_in_from(stopped: Stopped, tmp_path: Path) -> None:
     """A chain on two keys lays its cells out by the rates."""
     streams.run(stopped.query(CHAIN), tmp_path / "checkpoint")
