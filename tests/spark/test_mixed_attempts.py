@@ -16,7 +16,7 @@ import pytest
 
 import midstream as ms
 import midstream.spark
-from midstream.spark.settings import ATTEMPTS_APART, CHANGELOG
+from midstream.spark.settings import ATTEMPTS_APART, CHANGELOG, PROVIDER, ROCKSDB
 from midstream.spark.task import CHECKPOINT_FORMAT
 
 from . import streams
@@ -53,9 +53,12 @@ def shuffled(input_: Input, seed: int) -> Input:
     return Input({name: [rng.sample(rows, len(rows)) for rows in batches] for name, batches in input_.batches.items()})
 
 
-def parcels(spark: Any, checkpoint: Path) -> set[tuple[Any, ...]]:
-    """What the state store has under the name of parcels."""
-    reader = spark.read.format("statestore").option("stateVarName", "parcels")
+def parcels(spark: Any, checkpoint: Path, form: str) -> set[tuple[Any, ...]]:
+    """What the state store, of this format, has under the name of parcels."""
+    session = spark.newSession()
+    session.conf.set(PROVIDER, ROCKSDB)
+    session.conf.set(CHECKPOINT_FORMAT, form)
+    reader = session.read.format("statestore").option("stateVarName", "parcels")
     rows = reader.load(str(checkpoint)).selectExpr("key", "user_map_key.*", "user_map_value.parcel").collect()
     return {tuple(map(repr, row)) for row in rows}
 
@@ -79,14 +82,15 @@ def test_the_files_of_attempts_in_every_mix(spark: Any, tmp_path: Path) -> None:
         shuffled(part(whole, 0, BATCHES), at).write(tmp_path / str(at))
         settings = {CHECKPOINT_FORMAT: "1", CHANGELOG: "false" if at == 2 else "true"}
         start(spark, tmp_path / str(at), checkpoint, settings)
-    assert parcels(spark, one) == parcels(spark, other) == parcels(spark, third)
+    assert parcels(spark, one, "1") == parcels(spark, other, "1") == parcels(spark, third, "1")
     part(whole, BATCHES, BATCHES + MORE).write(tmp_path / "0", first=BATCHES)
     expected = expect(whole, WINDOWS).by_batch[BATCHES:]
     for mix in range(4):
         mixed = tmp_path / f"mix{mix}"
         shutil.copytree(one, mixed)
         rng = random.Random(mix)
-        overlay(other, mixed, lambda path, rng=rng: rng.random() < 0.5)
+        # The files that a snapshot names have names of their own, and are there before it is.
+        overlay(other, mixed, lambda path, rng=rng: path.suffix == ".sst" or rng.random() < 0.5)
         if mix:
             names = (f"{mix}.zip", f"{mix + 1}.zip")
             overlay(third, mixed, lambda path, names=names: path.suffix == ".sst" or path.name in names)
@@ -101,5 +105,5 @@ def test_parcels_are_stored_as_they_come_where_attempts_are_told_apart(spark: An
     for at in range(2):
         shuffled(part(whole, 0, 1), at).write(tmp_path / str(at))
         start(spark, tmp_path / str(at), tmp_path / f"checkpoint{at}", {CHECKPOINT_FORMAT: ATTEMPTS_APART})
-        stored.append(parcels(spark, tmp_path / f"checkpoint{at}"))
+        stored.append(parcels(spark, tmp_path / f"checkpoint{at}", ATTEMPTS_APART))
     assert stored[0] and stored[0] != stored[1]
