@@ -33,7 +33,7 @@ from midstream.spark.arguments import (
     check_text,
 )
 from midstream.spark.commands import CHECK
-from midstream.spark.compat import check_version
+from midstream.spark.compat import check_version, start_state_stores
 from midstream.spark.control_folder import ControlFolder
 from midstream.spark.join_text import JoinText
 from midstream.spark.listener import listen
@@ -157,6 +157,7 @@ def sql(
     known_as = spec.operator if name is None else check_name(name)
     prepare(session, chosen, travels_narrow(spec))
     if not any(frame.isStreaming for frame in frames.values()):
+        start_state_stores(session)
         return joined(spec, frames, waits, None, result_id, known_as)
     folder = _control_folder(session, spec, place)
     listen(session).expect(known_as, None if folder is None else folder.path)

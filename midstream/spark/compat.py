@@ -118,6 +118,14 @@ def repartition_checkpoint(session: Any, checkpoint: str, partitions: int) -> No
         session.conf.set(CHECKPOINT_FORMAT, given)
 
 
+def start_state_stores(session: Any) -> None:
+    """Start what state stores look for on the driver: with Spark 4.1 it is there only after a streaming query.
+
+    A classic session starts it with its manager of streaming queries, which is made when it is first asked for.
+    """
+    _ = session.streams
+
+
 def keeps_checkpoint_format(session: Any) -> bool:
     """Whether a query goes on in the format of its checkpoint's state, whatever format the session asks for."""
     return not is_older(session.version, "4.3")
