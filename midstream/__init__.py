@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from midstream.engine.snapshot import Snapshot
+from midstream.cql import Query, query
+from midstream.engine.snapshot.format import Snapshot
 from midstream.errors import EngineError, InputError, MidstreamError, PlanError, QueryError, SnapshotError, SparkError
 from midstream.plan import Plan
-from midstream.query import Query, query
 from midstream.session import Engine, get_ready
 
 if TYPE_CHECKING:

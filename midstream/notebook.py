@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from html import escape
 
+from midstream.cql.describe import window_text
+from midstream.cql.model import Query
+from midstream.cql.moments import moment_text
 from midstream.engine.stats import EngineStats, StateStats
 from midstream.migrate.record import Migration
 from midstream.plan.draw import JOIN
 from midstream.plan.picture import AMBER, Card, picture
 from midstream.plan.tree import Leaf, Node, Plan
-from midstream.query.describe import window_text
-from midstream.query.model import Query
-from midstream.query.moments import moment_text
 
 
 def counted(number: int, noun: str) -> str:

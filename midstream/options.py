@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from midstream.cql.durations import Duration, duration
+from midstream.cql.model import Query
 from midstream.errors import EngineError, PlanError, QueryError, did_you_mean, shown
 from midstream.migrate import STRATEGIES
 from midstream.plan import Plan, default_plan, parse_plan
-from midstream.query.durations import Duration, duration
-from midstream.query.model import Query
 from midstream.tables import type_name
 
 DEFAULT_LATE_LIMIT = 100_000

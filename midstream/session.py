@@ -11,24 +11,24 @@ from typing import Any
 
 import pyarrow as pa
 
-from midstream.engine.checkpoint import check_query, query_as_json
-from midstream.engine.event_time import LATE
-from midstream.engine.intake import Intake, Receiver, WatermarkLike, named_tables
+from midstream.cql.durations import Duration
+from midstream.cql.model import Query, WindowKind
+from midstream.cql.parse import query as parse_query
+from midstream.engine.input.event_time import LATE
+from midstream.engine.input.intake import Intake, Receiver, WatermarkLike, named_tables
+from midstream.engine.input.watermark import NONE_YET, Watermark
 from midstream.engine.pipeline import Pipeline
 from midstream.engine.run import Batches, Run
-from midstream.engine.snapshot import BytesLike, Snapshot
+from midstream.engine.snapshot.checkpoint import check_query, query_as_json
+from midstream.engine.snapshot.format import BytesLike, Snapshot
 from midstream.engine.stats import EngineStats
 from midstream.engine.warmup import warm_up
-from midstream.engine.watermark import NONE_YET, Watermark
 from midstream.errors import EngineError, PlanError, shown
 from midstream.migrate import STRATEGIES, Migration, Transition, begin
 from midstream.migrate.record import Recorder
 from midstream.notebook import engine_html, engine_line
 from midstream.options import DEFAULT_LATE_LIMIT, EngineOptions, checked_query, chosen_plan
 from midstream.plan import Plan
-from midstream.query.durations import Duration
-from midstream.query.model import Query, WindowKind
-from midstream.query.parse import query as parse_query
 from midstream.tables import TableLike
 
 _FINISHED = "finished: this engine takes no more rows; make a new one, or go on with Engine.restore from a snapshot"
@@ -183,7 +183,7 @@ class Engine:
             raise
         if self._ended == _UNDER_WAY:  # and not closed meanwhile
             self._ended = None
-        begin.give_way(self._recorders[:-1], self._pipeline.course)
+        begin.give_way(self._recorders[:-1], self._pipeline.executor)
         self._deliver(self._recorders)
 
     @staticmethod
@@ -336,7 +336,7 @@ class Engine:
             lambda situation: begin.begun(chosen, Transition(situation, target, options, recorder), STRATEGIES)
         )
         self._moves += 1
-        begin.give_way(self._recorders, self._pipeline.course)
+        begin.give_way(self._recorders, self._pipeline.executor)
         followed = [*self._recorders, recorder]
         self._recorders = [one for one in self._recorders if not one.current.has_ended] + [recorder]
         self._deliver(followed)

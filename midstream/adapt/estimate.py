@@ -20,14 +20,15 @@ from typing import Literal
 from midstream.adapt.load import Inputs
 from midstream.adapt.measure import Measured, lag
 from midstream.adapt.zhu import moving_state_length
-from midstream.engine.course import Course, Situation
-from midstream.engine.nodes import JoinNode
+from midstream.cql.model import Query, WindowKind
+from midstream.engine.executors.protocol import Executor
+from midstream.engine.executors.tree import REINDEXED_AT_ONCE, TreeExecutor
+from midstream.engine.joins.nodes import JoinNode
 from midstream.engine.pipeline import Pipeline
-from midstream.engine.tree import REINDEXED_AT_ONCE, TreeExecutor
+from midstream.engine.transition import Situation
 from midstream.migrate import STRATEGIES
 from midstream.migrate.jisc import HOLES_PER_ROW, LEAST_HOLES
 from midstream.plan.tree import Join, Plan
-from midstream.query.model import Query, WindowKind
 
 PUSH_ROWS = 10_000
 
@@ -132,9 +133,9 @@ def _situation(query: Query, plan: Plan) -> Situation:
     """What a transition would find before the first row."""
     found: list[Situation] = []
 
-    def look(situation: Situation) -> Course:
+    def look(situation: Situation) -> Executor:
         found.append(situation)
-        return situation.course
+        return situation.executor
 
     Pipeline(query, plan).begin(look)
     return found[0]
@@ -146,7 +147,7 @@ def _states(
     """What becomes of the states of two plans, and the joins to compute with the input that drives them."""
 
     def live(plan: Plan) -> dict[Inputs, JoinNode]:
-        executor = TreeExecutor(situation.query, plan, situation.windows, situation.readers)
+        executor = TreeExecutor(situation.query, plan, situation.windows)
         return {frozenset(node.inputs): node for node in executor.joins() if node.state is not None}
 
     def entries(state: Inputs) -> float | None:

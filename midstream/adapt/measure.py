@@ -24,8 +24,8 @@ import pyarrow as pa
 from midstream.adapt.load import InputLoad, Inputs, Load
 from midstream.adapt.sample import Moment, Sample
 from midstream.adapt.zhu import Costs
+from midstream.cql.model import Query, WindowKind
 from midstream.plan.tree import Plan
-from midstream.query.model import Query, WindowKind
 
 SAMPLE_ROWS = 200_000
 SAMPLE_ENTRIES = 2_000_000

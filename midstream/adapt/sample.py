@@ -15,20 +15,21 @@ import numpy as np
 import pyarrow as pa
 
 from midstream.adapt.load import Inputs
-from midstream.engine.binding import TableBinding
-from midstream.engine.casting import plain_table
-from midstream.engine.combos import Delta, heads_of
-from midstream.engine.course import Course, Situation
-from midstream.engine.event_time import judge
-from midstream.engine.intake import Receiver
-from midstream.engine.nodes import JoinNode
+from midstream.cql.model import Query
+from midstream.engine.executors.protocol import Executor
+from midstream.engine.executors.tree import TreeExecutor
+from midstream.engine.input.binding import TableBinding
+from midstream.engine.input.casting import plain_table
+from midstream.engine.input.event_time import judge
+from midstream.engine.input.intake import Receiver
+from midstream.engine.input.watermark import NONE_YET, Watermark
+from midstream.engine.joins.combos import Delta, heads_of
+from midstream.engine.joins.nodes import JoinNode
 from midstream.engine.pipeline import Pipeline
-from midstream.engine.tree import TreeExecutor
-from midstream.engine.watermark import NONE_YET, Watermark
+from midstream.engine.transition import Situation
 from midstream.errors import InputError
 from midstream.kernels.types import Combos
 from midstream.plan.tree import Plan
-from midstream.query.model import Query
 from midstream.state.indexes import Ints
 from midstream.state.window import BaseWindow
 
@@ -117,7 +118,7 @@ class Sample:
             if node.state is not None
         }
         began = time.perf_counter()
-        filled = TreeExecutor(self.query, other, windows, self._pipeline.readers)
+        filled = TreeExecutor(self.query, other, windows)
         filled.make_holes()
         filled.filler.floor = floor
         for node in filled.joins():
@@ -139,7 +140,7 @@ class _Counting(TreeExecutor):
     """Runs a plan, counts the rows that enter and the results, and keeps the results to itself."""
 
     def __init__(self, situation: Situation, plan: Plan):
-        super().__init__(situation.query, plan, situation.windows, situation.readers)
+        super().__init__(situation.query, plan, situation.windows)
         self.windows = situation.windows
         self.entered = [0] * len(situation.windows)
         self.results = 0
@@ -156,7 +157,7 @@ def _counting(pipeline: Pipeline, plan: Plan) -> _Counting:
     """Put a counting executor into a pipeline."""
     made: list[_Counting] = []
 
-    def begin(situation: Situation) -> Course:
+    def begin(situation: Situation) -> Executor:
         made.append(_Counting(situation, plan))
         return made[0]
 

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from midstream.spark.control_folder import CellStatus, Control
+    from midstream.spark.commands.control_folder import CellStatus, Control
 
 control_app = typer.Typer(
     name="control",
@@ -82,7 +82,7 @@ def migrate(
 
 
 def _control(context: typer.Context) -> Control:
-    from midstream.spark.control_folder import control
+    from midstream.spark.commands.control_folder import control
 
     found: Control = control(str(context.obj))
     return found

@@ -22,7 +22,7 @@ from midstream.app.demo_streams import NEW_PLAN, Story
 from midstream.app.screen import count, size
 
 if TYPE_CHECKING:
-    from midstream.spark.demo import Batch
+    from midstream.spark.jobs.demo import Batch
 
 _BAR = 28
 _HEADROOM = 3.0

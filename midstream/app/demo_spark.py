@@ -23,7 +23,7 @@ from midstream.app.screen import count
 from midstream.errors import SparkError
 
 if TYPE_CHECKING:
-    from midstream.spark.demo import Batch, Comparison
+    from midstream.spark.jobs.demo import Batch, Comparison
 
 _EMBEDDED = "or run the demo without Spark: midstream demo --embedded"
 
@@ -39,7 +39,7 @@ def run(story: Story, console: Console, out: Path) -> bool:
         _write(story, folder, console)
         compile_kernels(console)
         # Imported here: it needs PySpark, and all that can be said without it has been said.
-        from midstream.spark import demo
+        from midstream.spark.jobs import demo
 
         job = demo.Job(
             folder=folder,
@@ -121,7 +121,7 @@ def compile_kernels(console: Console) -> None:
 
 
 def _join(session: Any, job: Any, story: Story, console: Console) -> list[Batch]:
-    from midstream.spark import demo
+    from midstream.spark.jobs import demo
 
     batches: list[Batch] = []
     with ChartScreen(console, story) as screen:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from midstream.cql.describe import describe, expression_text
+from midstream.cql.model import Band, Query
 from midstream.plan import Join, Node, Plan, default_plan, outline
-from midstream.query.describe import describe, expression_text
-from midstream.query.model import Band, Query
 
 
 def explain(query: Query, plan: Plan | None = None) -> str:

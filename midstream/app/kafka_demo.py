@@ -30,7 +30,7 @@ from midstream.lab.shop import shop
 from midstream.lab.workload import batches_by_time
 
 if TYPE_CHECKING:
-    from midstream.spark.demo_kafka import Copied, Job
+    from midstream.spark.jobs.demo_kafka import Copied, Job
 
 #: Short enough that the rows from before the change leave the windows before the input ends.
 WINDOW_SECONDS = 10
@@ -88,7 +88,7 @@ def run(story: Shop, console: Console, out: Path) -> bool:
             broker = stack.enter_context(Broker(jars["broker"], java.path))
         console.print(f"a Kafka broker listens on {broker.address}", highlight=False)
         # Imported here: it needs PySpark, and all that can be said without it has been said.
-        from midstream.spark import demo, demo_kafka
+        from midstream.spark.jobs import demo, demo_kafka
 
         job = make_job(folder, broker.address, most_rows=story.rows)
         try:
@@ -128,7 +128,7 @@ def write_input(story: Shop, folder: Path) -> int:
 
 def make_job(folder: Path, servers: str, most_rows: int) -> Job:
     """The job over a folder with input and a broker."""
-    from midstream.spark import demo_kafka
+    from midstream.spark.jobs import demo_kafka
 
     topics = [demo_kafka.Topic(name, schema, key) for name, (schema, key) in TOPICS.items()]
     return demo_kafka.Job(folder, servers, topics, TEXT, DELAY, OLD_PLAN, most_rows)
@@ -136,7 +136,7 @@ def make_job(folder: Path, servers: str, most_rows: int) -> Job:
 
 def _join(session: Any, job: Job, story: Shop, total: int, console: Console) -> None:
     """Show how rows are sent and joined; lines for what happens, and a bar on a terminal."""
-    from midstream.spark import demo, demo_kafka
+    from midstream.spark.jobs import demo, demo_kafka
 
     sent = rows_in = results = 0
     with _bars(console) as bars:

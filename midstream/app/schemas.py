@@ -13,10 +13,10 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from midstream.cql.names import spelled
+from midstream.cql.schemas import type_of
+from midstream.cql.sources import source_names
 from midstream.errors import QueryError, did_you_mean
-from midstream.query.names import spelled
-from midstream.query.schemas import type_of
-from midstream.query.sources import source_names
 
 _NOT_IN_PARENTHESES = re.compile(r",(?![^(]*\))")
 

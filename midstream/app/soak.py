@@ -1,8 +1,8 @@
 """The soak: a join on Spark that is fed, migrated and killed for as long as told, and must neither err nor grow.
 
-The job is a process of its own (`midstream.spark.soak`). This one writes its input, gives it migrations through its
-control folder, kills parts of it or all of it, starts it again, and measures it from outside. At the end the output is
-compared with a batch join.
+The job is a process of its own (`midstream.spark.jobs.soak`). This one writes its input, gives it migrations through
+its control folder, kills parts of it or all of it, starts it again, and measures it from outside. At the end the output
+is compared with a batch join.
 """
 
 from __future__ import annotations

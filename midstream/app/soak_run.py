@@ -48,7 +48,7 @@ class Soak:
 
     def __init__(self, course: Course, folder: Path, log: Path):
         from midstream.app.soak_streams import Feed
-        from midstream.spark.control_folder import ControlFolder
+        from midstream.spark.commands.control_folder import ControlFolder
 
         self.course = course
         self.feed = Feed(folder / "input", course.rows, course.seed)
@@ -76,7 +76,7 @@ class Soak:
         self.starts += 1
         with self._log.open("ab") as log:
             self._job = subprocess.Popen(
-                [sys.executable, "-m", "midstream.spark.soak", str(self._folder)],
+                [sys.executable, "-m", "midstream.spark.jobs.soak", str(self._folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -129,7 +129,7 @@ class Soak:
 
         Not before its first batch has ended: a new checkpoint obeys no commands there.
         """
-        from midstream.spark.control_folder import control
+        from midstream.spark.commands.control_folder import control
 
         if not self.measured.batches:
             return
@@ -192,8 +192,8 @@ class Soak:
 
     def answered(self) -> int:
         """How many migrations all cells have said to have taken; one that is refused is an error."""
-        from midstream.spark.control_folder import control
-        from midstream.spark.soak import CELLS
+        from midstream.spark.commands.control_folder import control
+        from midstream.spark.jobs.soak import CELLS
 
         talk = control(str(self._folder / "control"))
         return sum(len(talk.answer(command)) == CELLS for command in self.commands)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from midstream.errors import SparkError
-from midstream.spark.soak import STREAMS, WINDOW_SECONDS
+from midstream.spark.jobs.soak import STREAMS, WINDOW_SECONDS
 
 _SECOND = 1_000_000
 _FILE_SECONDS = 2

@@ -1,0 +1,1 @@
+"""One push through a query: rows in, result tables out."""

@@ -12,22 +12,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from midstream.engine.arrivals import InputReader, Numbers, Reading, tracks_arrivals
-from midstream.engine.batch import Accepted, Chunk, chunks, cut_by_bytes, in_order, number_arrivals
-from midstream.engine.binding import TableBinding
-from midstream.engine.checkpoint import stored_rows, window_table
-from midstream.engine.combos import Delta
-from midstream.engine.course import Course, Situation
-from midstream.engine.dropped import Dropped
-from midstream.engine.held import HeldBack
-from midstream.engine.results import ResultBuilder
-from midstream.engine.snapshot import Snapshot
+from midstream.cql.model import Query
+from midstream.engine.executors.protocol import Executor
+from midstream.engine.executors.tree import TreeExecutor
+from midstream.engine.input.arrivals import InputReader, Numbers, Reading
+from midstream.engine.input.batch import Accepted, Chunk, chunks, cut_by_bytes, in_order, number_arrivals
+from midstream.engine.input.binding import TableBinding
+from midstream.engine.input.dropped import Dropped
+from midstream.engine.input.watermark import NONE_YET
+from midstream.engine.joins.combos import Delta
+from midstream.engine.operators.held import HeldBack
+from midstream.engine.operators.results import ResultBuilder
+from midstream.engine.snapshot.checkpoint import stored_rows, window_table
+from midstream.engine.snapshot.format import Snapshot
 from midstream.engine.stats import StateStats, Work
-from midstream.engine.tree import TreeExecutor
-from midstream.engine.watermark import NONE_YET
+from midstream.engine.transition import Situation
 from midstream.plan import Plan
 from midstream.plan.tree import quoted
-from midstream.query.model import Query
 from midstream.state.meter import Meter
 from midstream.state.window import Arrived, BaseWindow
 
@@ -38,7 +39,6 @@ class Pipeline:
     def __init__(self, query: Query, plan: Plan):
         self._query = query
         self.readers = [InputReader(query, number) for number in range(len(query.inputs))]
-        self._tracks_arrivals = tracks_arrivals(query)
         self._meter = Meter()
         self._dropped = Dropped(query.streams)
         self._begin_empty(plan)
@@ -46,7 +46,7 @@ class Pipeline:
     def _begin_empty(self, plan: Plan) -> None:
         query = self._query
         self._windows = [BaseWindow(reader.layout, meter=self._meter) for reader in self.readers]
-        self._course: Course = TreeExecutor(query, plan, self._windows, self.readers)
+        self._executor: Executor = TreeExecutor(query, plan, self._windows)
         self.results = ResultBuilder(query, self._windows)
         self._held = HeldBack(self.results)
         self._purged_to = NONE_YET
@@ -60,28 +60,28 @@ class Pipeline:
     @property
     def plan(self) -> Plan:
         """The plan that runs, or that a migration leads to."""
-        return self._course.plan
+        return self._executor.plan
 
-    def begin(self, transition: Callable[[Situation], Course]) -> None:
-        """Go on with the course that a transition makes of the one that runs. Only between pushes."""
-        situation = Situation(self._query, self._windows, self.readers, self._course, self._purged_to, self._held)
+    def begin(self, transition: Callable[[Situation], Executor]) -> None:
+        """Go on with the executor that a transition makes of the one that runs. Only between pushes."""
+        situation = Situation(self._query, self._windows, self._executor, self._purged_to, self._held)
         self._go_over_to(transition(situation))
 
-    def _go_over_to(self, course: Course) -> None:
-        if course is not self._course:
-            self._course = course
+    def _go_over_to(self, executor: Executor) -> None:
+        if executor is not self._executor:
+            self._executor = executor
             self._forget_unused_indexes()
 
     def _forget_unused_indexes(self) -> None:
         """What only plans that do not run any more needed of the windows is not kept."""
-        used = set(self._course.indexes_used())
+        used = set(self._executor.indexes_used())
         for number, window in enumerate(self._windows):
             window.keep_composites({classes for of, classes in used if of == number})
 
     @property
-    def course(self) -> Course:
+    def executor(self) -> Executor:
         """What runs between two pushes."""
-        return self._course
+        return self._executor
 
     def release(self) -> pa.Table:
         """Everything that was held back, which is free from now on."""
@@ -106,7 +106,7 @@ class Pipeline:
 
     def take(self, accepted: dict[str, Accepted], watermark: int) -> Iterator[pa.Table]:
         """Take in the rows of a push, after which the watermark will be `watermark`; yields result tables."""
-        if self._tracks_arrivals and accepted:
+        if self._query.tracks_arrivals and accepted:
             accepted = {stream: in_order(rows) for stream, rows in accepted.items()}
             number_arrivals(accepted, self._next_arrival)
             self._next_arrival += sum(len(rows) for rows in accepted.values())
@@ -115,7 +115,7 @@ class Pipeline:
             self._count_dropped(chunk.rows, readings)
             yield from self._process({number: reading.rows for number, reading in readings.items()})
             self._purge(min(watermark, chunk.unprocessed_from))
-        self._go_over_to(self._course.after_push(self._purged_to))
+        self._go_over_to(self._executor.after_push(self._purged_to))
         yield from self._held.take()
 
     def _read(self, rows_of: Mapping[str, Accepted]) -> dict[int, Reading]:
@@ -142,19 +142,19 @@ class Pipeline:
         for number, rows in arrived.items():
             renumbering = self._windows[number].make_room(len(rows), self._purged_to)
             if renumbering is not None:
-                self._course.renumber(number, renumbering)
+                self._executor.renumber(number, renumbering)
         deltas: dict[int, Delta] = {}
         for number, rows in arrived.items():
             first = self._windows[number].append(rows)
             deltas[number] = Delta.of_arrived(number, first, rows, self._windows)
-        for combos in self._course.process(deltas, self._purged_to):
+        for combos in self._executor.process(deltas, self._purged_to):
             yield from self.results.tables(combos)
 
     def _purge(self, watermark: int) -> None:
         self._purged_to = max(self._purged_to, watermark)
         for window in self._windows:
             window.purge(self._purged_to)
-        self._course.purge(self._purged_to)
+        self._executor.purge(self._purged_to)
 
     def stats(self) -> list[StateStats]:
         """The size of every base window and join state."""
@@ -162,7 +162,7 @@ class Pipeline:
             StateStats(quoted(one.alias), "window", len(window), window.nbytes, 0, (one.alias,))
             for one, window in zip(self._query.inputs, self._windows, strict=True)
         ]
-        return windows + self._course.state_stats()
+        return windows + self._executor.state_stats()
 
     def work(self) -> Work:
         """What windows, joins and states have done so far."""
@@ -197,19 +197,19 @@ class Pipeline:
             self._windows[number].make_room(len(rows), self._purged_to)
             self._windows[number].append(rows)
         self._held.put_table(snapshot.held)
-        self._course = self._all_missing()
+        self._executor = self._all_missing()
 
     def go_on_from(self, accepted: Mapping[str, Accepted], watermark: int) -> None:
         """Go on after rows whose results are out already, every join state being a hole."""
-        assert not self._tracks_arrivals, "rows alone do not tell their arrival numbers"
+        assert not self._query.tracks_arrivals, "rows alone do not tell their arrival numbers"
         self._purged_to = watermark
         for chunk in cut_by_bytes(Chunk(dict(accepted))):
             for number, reading in self._read(chunk.rows).items():
                 self._windows[number].make_room(len(reading.rows), watermark)
                 self._windows[number].append(reading.rows)
-        self._course = self._all_missing()
+        self._executor = self._all_missing()
 
     def _all_missing(self) -> TreeExecutor:
-        executor = TreeExecutor(self._query, self.plan, self._windows, self.readers)
+        executor = TreeExecutor(self._query, self.plan, self._windows)
         executor.make_holes()
         return executor

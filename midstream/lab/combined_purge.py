@@ -17,15 +17,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from midstream.engine.combos import Delta
-from midstream.engine.course import Course, Situation
-from midstream.engine.filling import store
-from midstream.engine.nodes import JoinNode
-from midstream.engine.tree import TreeExecutor
+from midstream.cql.model import WindowKind
+from midstream.engine.executors.protocol import Executor
+from midstream.engine.executors.tree import TreeExecutor
+from midstream.engine.joins.combos import Delta
+from midstream.engine.joins.filling import store
+from midstream.engine.joins.nodes import JoinNode
+from midstream.engine.transition import Situation
 from midstream.migrate import Transition
 from midstream.migrate.parallel_track import Parallel, ParallelTrack
 from midstream.plan import Plan
-from midstream.query.model import WindowKind
 from midstream.state import rings
 from midstream.state.join_state import Access, JoinState
 
@@ -39,13 +40,13 @@ class CombinedPurge(ParallelTrack):
         windows = {one.window for one in situation.query.inputs}
         if len(windows) > 1 or any(window.kind is not WindowKind.RANGE for window in windows):
             return "the combined purge is defined for one RANGE window that all streams have. Use parallel-track"
-        if not isinstance(situation.course, TreeExecutor):
+        if not isinstance(situation.executor, TreeExecutor):
             return "the combined purge starts from a plan that runs alone. Use parallel-track"
         return super().refusal(situation, plan)
 
-    def begin(self, transition: Transition) -> Course:
+    def begin(self, transition: Transition) -> Executor:
         found, since = transition.situation, transition.tails()
-        old = found.course
+        old = found.executor
         assert isinstance(old, TreeExecutor)
         window = found.query.inputs[0].window.size
         for node in old.joins():
@@ -95,7 +96,7 @@ class _CombinedPurge(Parallel):
         self._window = window
         return self
 
-    def after_push(self, watermark: int) -> Course:
+    def after_push(self, watermark: int) -> Executor:
         self._reached = watermark
         return super().after_push(watermark)
 

@@ -16,12 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 import midstream as ms
-from midstream.engine.access import LoopPath, path_into
-from midstream.engine.combos import Block, Delta
-from midstream.engine.course import Course, IndexUsed, Situation
-from midstream.engine.filling import drained
-from midstream.engine.nodes import JoinNode, LeafNode, build, indexes_used
+from midstream.engine.executors.protocol import Executor, IndexUsed
+from midstream.engine.joins.access import LoopPath, path_into
+from midstream.engine.joins.combos import Block, Delta
+from midstream.engine.joins.filling import drained
+from midstream.engine.joins.nodes import JoinNode, LeafNode, build, indexes_used
 from midstream.engine.stats import StateStats
+from midstream.engine.transition import Situation
 from midstream.errors import EngineError
 from midstream.kernels.types import Combos
 from midstream.migrate import Options, Strategy, Transition
@@ -37,7 +38,7 @@ _LARGEST_RESULT_BLOCK = 1 << 17
 
 
 class Stems:
-    """A course without join states. The plan says in which order a row visits the other inputs."""
+    """A executor without join states. The plan says in which order a row visits the other inputs."""
 
     def __init__(self, situation: Situation, plan: Plan):
         self.plan = plan
@@ -55,7 +56,7 @@ class Stems:
 
     def renumber(self, number: int, renumbering: Renumbering) -> None: ...
 
-    def after_push(self, watermark: int) -> Course:
+    def after_push(self, watermark: int) -> Executor:
         return self
 
     @property
@@ -78,7 +79,7 @@ class _Route:
         for other in _visited(situation, plan, number):
             tree = Join(tree, Leaf(other))
         self._steps: list[JoinNode] = []
-        node = build(situation.query, tree, situation.windows, situation.readers)
+        node = build(situation.query, tree, situation.windows)
         while isinstance(node, JoinNode):
             self._steps.insert(0, node)
             node = node.left
@@ -139,11 +140,11 @@ class CombinedTrack(ParallelTrack):
 
     name = "parallel-track, combined"
 
-    def begin(self, transition: Transition) -> Course:
+    def begin(self, transition: Transition) -> Executor:
         since = transition.tails()
         found = transition.situation
         kind = _Combined if len(found.query.inputs) > 2 else Parallel
-        tracks = kind(found.course, transition.fresh(since), since, list(found.windows), transition.recorder)
+        tracks = kind(found.executor, transition.fresh(since), since, list(found.windows), transition.recorder)
         if transition.options.hold:
             tracks.hold(found.held)
         return tracks.or_successor()
@@ -170,7 +171,7 @@ def engine_on(executor: str, query: ms.Query, plan: str, late: str = "count") ->
     """An engine that runs a plan on an executor: "tree" or "stems"."""
     engine = ms.Engine(query, plan=plan, late=late)
     if executor == "stems":
-        engine._pipeline.begin(lambda situation: Stems(situation, situation.course.plan))
+        engine._pipeline.begin(lambda situation: Stems(situation, situation.executor.plan))
     elif executor != "tree":
         raise EngineError(f"lab: unknown executor {executor!r}; executors: tree, stems")
     return engine
@@ -181,15 +182,15 @@ def migrate_by(strategy: Strategy, engine: ms.Engine, plan: str, options: Option
     target = parse_plan(plan, engine.query.aliases)
     recorder = Recorder(strategy.name, str(engine.plan), str(target), None)
 
-    def begin(situation: Situation) -> Course:
+    def begin(situation: Situation) -> Executor:
         refusal = strategy.refusal(situation, target)
         if refusal is not None:
             raise EngineError(f"migrate: {refusal}")
         situation.held.release()
         began = time.perf_counter()
-        course = strategy.begin(Transition(situation, target, options or Options(), recorder))
+        executor = strategy.begin(Transition(situation, target, options or Options(), recorder))
         recorder.spend(began)
-        return course
+        return executor
 
     engine._pipeline.begin(begin)
     engine._recorders = [recorder]

@@ -10,13 +10,13 @@ import numbers
 import time
 from collections.abc import Iterator, Sequence
 
-from midstream.engine.course import Course
+from midstream.cql.durations import Duration, duration
+from midstream.engine.executors.protocol import Executor
 from midstream.errors import EngineError, QueryError, did_you_mean, shown
 from midstream.migrate.jisc import Filling, JustInTime
 from midstream.migrate.record import Recorder
 from midstream.migrate.strategy import Options, Strategy, Transition
 from midstream.migrate.tracks import TwoTracks
-from midstream.query.durations import Duration, duration
 
 _logger = logging.getLogger("midstream")
 
@@ -55,7 +55,7 @@ def options(budget: int | Duration | None, hold: bool, strategy: Strategy) -> Op
     return Options(budget_holes=int(budget), hold=hold)
 
 
-def begun(strategy: Strategy, transition: Transition, strategies: Sequence[Strategy]) -> Course:
+def begun(strategy: Strategy, transition: Transition, strategies: Sequence[Strategy]) -> Executor:
     """What runs from now on; an error that says which of the strategies work instead if this one cannot do it.
 
     A strategy that would have more than `MOST_PLANS` plans run at once gives way to jisc, and the record says so.
@@ -65,29 +65,29 @@ def begun(strategy: Strategy, transition: Transition, strategies: Sequence[Strat
     if refusal is not None:
         *most, last = [one.name for one in strategies if one.refusal(situation, plan) is None]
         raise EngineError(f"migrate: {refusal}. Use {', '.join(most)} or {last}")
-    if strategy.runs_beside and situation.course.plans_at_once >= MOST_PLANS:
+    if strategy.runs_beside and situation.executor.plans_at_once >= MOST_PLANS:
         note = f"{strategy.name} was asked for, but {MOST_PLANS} plans run at once already, the most there may be"
         strategy = JustInTime()
         transition.recorder.go_by(strategy.name, note)
         _logger.warning("midstream: the migration to %s goes by %s: %s", plan, strategy.name, note)
     situation.held.release()
     began = time.perf_counter()
-    course = strategy.begin(transition)
+    executor = strategy.begin(transition)
     transition.recorder.spend(began)
-    return course
+    return executor
 
 
-def give_way(recorders: Sequence[Recorder], course: Course) -> None:
+def give_way(recorders: Sequence[Recorder], executor: Executor) -> None:
     """Migrations that are no part of what runs, and have not ended, were replaced by a later one."""
-    under_way = list(_under_way(course))
+    under_way = list(_under_way(executor))
     for recorder in recorders:
         if not any(recorder is one for one in under_way):
             recorder.give_way()
 
 
-def _under_way(course: Course) -> Iterator[Recorder]:
-    while isinstance(course, TwoTracks):
-        yield course.recorder
-        course = course.old
-    if isinstance(course, Filling):
-        yield course.recorder
+def _under_way(executor: Executor) -> Iterator[Recorder]:
+    while isinstance(executor, TwoTracks):
+        yield executor.recorder
+        executor = executor.old
+    if isinstance(executor, Filling):
+        yield executor.recorder

@@ -15,16 +15,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from midstream.engine.combos import Delta, selected
-from midstream.engine.course import Course, Situation
-from midstream.engine.tree import TreeExecutor
-from midstream.engine.watermark import NONE_YET
+from midstream.cql.model import WindowKind
+from midstream.engine.executors.protocol import Executor
+from midstream.engine.executors.tree import TreeExecutor
+from midstream.engine.input.watermark import NONE_YET
+from midstream.engine.joins.combos import Delta, selected
+from midstream.engine.transition import Situation
 from midstream.kernels.types import LARGEST, Combos
 from midstream.migrate.record import Recorder
 from midstream.migrate.strategy import Transition
 from midstream.migrate.tracks import TwoTracks, chosen
 from midstream.plan.tree import Plan
-from midstream.query.model import WindowKind
 from midstream.state import rings
 from midstream.state.indexes import Ints
 from midstream.state.window import BaseWindow
@@ -39,7 +40,7 @@ class GenMig:
     def refusal(self, situation: Situation, plan: Plan) -> str | None:
         return _refusal(self.name, situation)
 
-    def begin(self, transition: Transition) -> Course:
+    def begin(self, transition: Transition) -> Executor:
         return _begin(transition, _Coalesced)
 
 
@@ -52,7 +53,7 @@ class GenMigReferencePoint:
     def refusal(self, situation: Situation, plan: Plan) -> str | None:
         return _refusal(self.name, situation)
 
-    def begin(self, transition: Transition) -> Course:
+    def begin(self, transition: Transition) -> Executor:
         return _begin(transition, _ByReferencePoint)
 
 
@@ -77,7 +78,7 @@ def split_time(situation: Situation) -> int:
     return largest + 1
 
 
-def _begin(transition: Transition, kind: type[_Split]) -> Course:
+def _begin(transition: Transition, kind: type[_Split]) -> Executor:
     found, since = transition.situation, transition.tails()
     if all(mark == found.windows[number].head for number, mark in since.items()):
         transition.recorder.begin(0)
@@ -85,7 +86,7 @@ def _begin(transition: Transition, kind: type[_Split]) -> Course:
         return transition.fresh(since)
     split = split_time(found)
     new = transition.fresh(since)
-    return kind(found.course, new, since, found.windows, transition.recorder, split, _way_begins(found))
+    return kind(found.executor, new, since, found.windows, transition.recorder, split, _way_begins(found))
 
 
 def _way_begins(situation: Situation) -> int:
@@ -103,7 +104,7 @@ def _way_begins(situation: Situation) -> int:
 class _Split(TwoTracks):
     def __init__(
         self,
-        old: Course,
+        old: Executor,
         new: TreeExecutor,
         since: dict[int, int],
         windows: Sequence[BaseWindow],
@@ -118,7 +119,7 @@ class _Split(TwoTracks):
     def _left(self) -> int:
         return max(0, self._split - self._reached)
 
-    def after_push(self, watermark: int) -> Course:
+    def after_push(self, watermark: int) -> Executor:
         self._reached = max(self._reached, watermark)
         return super().after_push(watermark)
 

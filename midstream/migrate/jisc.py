@@ -10,10 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 
-from midstream.engine.combos import Delta
-from midstream.engine.course import Course, IndexUsed, Situation
+from midstream.engine.executors.protocol import Executor, IndexUsed
+from midstream.engine.executors.tree import TreeExecutor
+from midstream.engine.joins.combos import Delta
 from midstream.engine.stats import StateStats
-from midstream.engine.tree import TreeExecutor
+from midstream.engine.transition import Situation
 from midstream.kernels.types import Combos
 from midstream.migrate.record import Recorder
 from midstream.migrate.strategy import Options, Transition
@@ -37,7 +38,7 @@ class JustInTime:
     def refusal(self, situation: Situation, plan: Plan) -> str | None:
         return None
 
-    def begin(self, transition: Transition) -> Course:
+    def begin(self, transition: Transition) -> Executor:
         executor = successor(transition)
         transition.recorder.begin(executor.holes())
         if executor.holes():
@@ -51,7 +52,7 @@ def successor(transition: Transition) -> TreeExecutor:
 
     Of a migration that runs several plans nothing is kept: the base windows are enough.
     """
-    running = transition.situation.course
+    running = transition.situation.executor
     if isinstance(running, Filling):
         running = running.executor
     if isinstance(running, TreeExecutor) and running.knows_all_rows:
@@ -85,7 +86,7 @@ class Filling:
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         self.executor.renumber(number, renumbering)
 
-    def after_push(self, watermark: int) -> Course:
+    def after_push(self, watermark: int) -> Executor:
         began = time.perf_counter()
         self.executor.filler.floor = watermark
         self._fill_in_the_background(began)

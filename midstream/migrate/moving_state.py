@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from midstream.engine.course import Course, Situation
+from midstream.engine.executors.protocol import Executor
+from midstream.engine.transition import Situation
 from midstream.migrate.jisc import successor
 from midstream.migrate.strategy import Transition
 from midstream.plan.tree import Plan
@@ -17,7 +18,7 @@ class MovingState:
     def refusal(self, situation: Situation, plan: Plan) -> str | None:
         return None
 
-    def begin(self, transition: Transition) -> Course:
+    def begin(self, transition: Transition) -> Executor:
         executor = successor(transition)
         executor.filler.floor = transition.situation.floor
         transition.recorder.begin(executor.holes())

@@ -10,14 +10,15 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from midstream.engine.combos import Delta
-from midstream.engine.course import Course, Situation
-from midstream.engine.held import HeldBack
+from midstream.cql.model import WindowKind
+from midstream.engine.executors.protocol import Executor
+from midstream.engine.joins.combos import Delta
+from midstream.engine.operators.held import HeldBack
+from midstream.engine.transition import Situation
 from midstream.kernels.types import Combos
 from midstream.migrate.strategy import Transition
 from midstream.migrate.tracks import TwoTracks, chosen
 from midstream.plan.tree import Plan
-from midstream.query.model import WindowKind
 
 
 class ParallelTrack:
@@ -35,10 +36,10 @@ class ParallelTrack:
                 )
         return None
 
-    def begin(self, transition: Transition) -> Course:
+    def begin(self, transition: Transition) -> Executor:
         since = transition.tails()
         found = transition.situation
-        tracks = Parallel(found.course, transition.fresh(since), since, list(found.windows), transition.recorder)
+        tracks = Parallel(found.executor, transition.fresh(since), since, list(found.windows), transition.recorder)
         if transition.options.hold:
             tracks.hold(found.held)
         return tracks.or_successor()
@@ -57,7 +58,7 @@ class Parallel(TwoTracks):
         self._held = held
         held.hold_for(self)
 
-    def or_successor(self) -> Course:
+    def or_successor(self) -> Executor:
         """The new plan alone if there is no old row."""
         if self._left():
             return self
@@ -81,11 +82,11 @@ class Parallel(TwoTracks):
             else:
                 yield combos
 
-    def after_push(self, watermark: int) -> Course:
-        course = super().after_push(watermark)
-        if self._held is not None and self._held.is_held_for(self) and course is not self:
+    def after_push(self, watermark: int) -> Executor:
+        executor = super().after_push(watermark)
+        if self._held is not None and self._held.is_held_for(self) and executor is not self:
             self._held.release()
-        return course
+        return executor
 
     def _left(self) -> int:
         return sum(max(0, mark - self._windows[number].head) for number, mark in self._since.items())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from midstream.engine.course import Course, Situation
-from midstream.engine.tree import TreeExecutor
+from midstream.engine.executors.protocol import Executor
+from midstream.engine.executors.tree import TreeExecutor
+from midstream.engine.transition import Situation
 from midstream.migrate.jisc import JustInTime
 from midstream.migrate.strategy import Transition
 from midstream.plan.tree import Plan
@@ -16,9 +17,9 @@ class PauseDrainResume:
     runs_beside = False
 
     def refusal(self, situation: Situation, plan: Plan) -> str | None:
-        if not isinstance(situation.course, TreeExecutor):
+        if not isinstance(situation.executor, TreeExecutor):
             return "pause-drain-resume cannot start before the migration under way has ended"
-        old = {node.inputs for node in situation.course.plan.joins()}
+        old = {node.inputs for node in situation.executor.plan.joins()}
         missing = [node for node in plan.joins() if node.inputs not in old]
         if not missing:
             return None
@@ -28,5 +29,5 @@ class PauseDrainResume:
             "as new ones arrive, which are paused: neither side can go first"
         )
 
-    def begin(self, transition: Transition) -> Course:
+    def begin(self, transition: Transition) -> Executor:
         return JustInTime().begin(transition)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from midstream.engine.course import Course, Situation
-from midstream.engine.tree import TreeExecutor
+from midstream.engine.executors.protocol import Executor
+from midstream.engine.executors.tree import TreeExecutor
+from midstream.engine.transition import Situation
 from midstream.migrate.record import Recorder
 from midstream.plan.tree import Plan
 
@@ -35,7 +36,7 @@ class Transition:
     def fresh(self, since: dict[int, int] | None = None) -> TreeExecutor:
         """An executor of the new plan with empty states, which knows only rows from `since` on."""
         found = self.situation
-        return TreeExecutor(found.query, self.plan, found.windows, found.readers, since)
+        return TreeExecutor(found.query, self.plan, found.windows, since)
 
     def tails(self) -> dict[int, int]:
         """The id that the next row of each stream will get; static tables are neither old nor new and left out."""
@@ -57,5 +58,5 @@ class Strategy(Protocol):
     def refusal(self, situation: Situation, plan: Plan) -> str | None:
         """Why it cannot make this transition, or None; the caller is told which strategies can."""
 
-    def begin(self, transition: Transition) -> Course:
+    def begin(self, transition: Transition) -> Executor:
         """Make the transition; what runs from now on."""

@@ -1,6 +1,6 @@
 """Two tracks: what ran goes on, the new plan runs beside it on the rows that come, and each result counts once.
 
-What ran may itself be two tracks; a course is a black box that takes rows and gives results.
+What ran may itself be two tracks; a executor is a black box that takes rows and gives results.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from midstream.engine.combos import Delta
-from midstream.engine.course import Course, IndexUsed
+from midstream.engine.executors.protocol import Executor, IndexUsed
+from midstream.engine.executors.tree import TreeExecutor
+from midstream.engine.joins.combos import Delta
 from midstream.engine.stats import StateStats
-from midstream.engine.tree import TreeExecutor
 from midstream.kernels.types import Combos
 from midstream.migrate.record import Recorder
 from midstream.plan.tree import Plan
@@ -23,10 +23,10 @@ from midstream.state.window import BaseWindow, Renumbering
 
 
 class TwoTracks(abc.ABC):
-    """The old course and the new plan. Subclasses say what each of them gets, what counts, and when it is over."""
+    """The old executor and the new plan. Subclasses say what each of them gets, what counts, and when it is over."""
 
     def __init__(
-        self, old: Course, new: TreeExecutor, since: dict[int, int], windows: list[BaseWindow], recorder: Recorder
+        self, old: Executor, new: TreeExecutor, since: dict[int, int], windows: list[BaseWindow], recorder: Recorder
     ):
         self.old, self._new = old, new
         self._since = since
@@ -50,7 +50,7 @@ class TwoTracks(abc.ABC):
 
     @abc.abstractmethod
     def _left(self) -> int:
-        """What still has to go away; 0 if the old course is not needed any more."""
+        """What still has to go away; 0 if the old executor is not needed any more."""
 
     def purge(self, watermark: int) -> None:
         self.old.purge(watermark)
@@ -62,7 +62,7 @@ class TwoTracks(abc.ABC):
         self.old.renumber(number, renumbering)
         self._new.renumber(number, renumbering)
 
-    def after_push(self, watermark: int) -> Course:
+    def after_push(self, watermark: int) -> Executor:
         self.old = self.old.after_push(watermark)
         left = self._left()
         rows = sum(max(0, self._windows[number].tail - mark) for number, mark in self._since.items())

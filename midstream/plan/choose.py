@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Set
 from itertools import combinations
 
+from midstream.cql.model import Call, Expr, Query, WindowKind
 from midstream.plan.tree import Join, Leaf, Node, Plan
-from midstream.query.model import Call, Expr, Query, WindowKind
 
 _WINDOW_ORDER = {WindowKind.STATIC: 0, WindowKind.ROWS: 1, WindowKind.RANGE: 2, WindowKind.UNBOUNDED: 3}
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from midstream.spark.api import explain, join, sql
-    from midstream.spark.control_folder import Control, control
-    from midstream.spark.hot_search import hot_keys
+    from midstream.spark.checkpoint.repartitioning import repartition
+    from midstream.spark.commands.control_folder import Control, control
     from midstream.spark.reasons import reason
-    from midstream.spark.repartitioning import repartition
-    from midstream.spark.totals import Progress, cell_reports, progress
+    from midstream.spark.reports.totals import Progress, cell_reports, progress
+    from midstream.spark.routing.hot_search import hot_keys
 
 __all__ = [
     "Control",
@@ -30,16 +30,16 @@ __all__ = [
 ]
 
 _PLACES = {
-    "Control": "midstream.spark.control_folder",
-    "control": "midstream.spark.control_folder",
-    "hot_keys": "midstream.spark.hot_search",
-    "Progress": "midstream.spark.totals",
-    "cell_reports": "midstream.spark.totals",
+    "Control": "midstream.spark.commands.control_folder",
+    "control": "midstream.spark.commands.control_folder",
+    "hot_keys": "midstream.spark.routing.hot_search",
+    "Progress": "midstream.spark.reports.totals",
+    "cell_reports": "midstream.spark.reports.totals",
     "explain": "midstream.spark.api",
     "join": "midstream.spark.api",
-    "progress": "midstream.spark.totals",
+    "progress": "midstream.spark.reports.totals",
     "reason": "midstream.spark.reasons",
-    "repartition": "midstream.spark.repartitioning",
+    "repartition": "midstream.spark.checkpoint.repartitioning",
     "sql": "midstream.spark.api",
 }
 

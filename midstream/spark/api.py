@@ -12,11 +12,11 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from midstream.cql.durations import Duration
+from midstream.cql.names import spelled
 from midstream.errors import QueryError, SparkError, did_you_mean
 from midstream.migrate import STRATEGIES
 from midstream.plan import parse_plan
-from midstream.query.durations import Duration
-from midstream.query.names import spelled
 from midstream.spark.arguments import (
     Durations,
     check_count,
@@ -32,9 +32,9 @@ from midstream.spark.arguments import (
     check_schedule,
     check_text,
 )
-from midstream.spark.commands import CHECK
+from midstream.spark.commands.control_folder import ControlFolder
+from midstream.spark.commands.messages import CHECK
 from midstream.spark.compat import check_version, start_state_stores
-from midstream.spark.control_folder import ControlFolder
 from midstream.spark.join_text import JoinText
 from midstream.spark.listener import listen
 from midstream.spark.operator import (
@@ -46,7 +46,7 @@ from midstream.spark.operator import (
     travels_narrow,
     watermark_delay,
 )
-from midstream.spark.result_ids import COLUMN
+from midstream.spark.parcels.result_ids import COLUMN
 from midstream.spark.settings import cores, prepare
 from midstream.spark.spec import JoinSpec
 

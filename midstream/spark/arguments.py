@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from midstream.engine.intake import microseconds
+from midstream.cql.durations import Duration, duration
+from midstream.cql.names import listed, spelled
+from midstream.engine.input.intake import microseconds
 from midstream.errors import InputError, QueryError, SparkError, did_you_mean, shown
-from midstream.query.durations import Duration, duration
-from midstream.query.names import listed, spelled
 
 #: What every DataFrame of Spark has, of a classic session or of Connect, and no DataFrame of others.
 _OF_A_DATAFRAME = ("isStreaming", "sparkSession", "mapInArrow")

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from midstream.cql.durations import Duration, duration, duration_text
 from midstream.errors import QueryError, SparkError, did_you_mean, shown
-from midstream.query.durations import Duration, duration, duration_text
 
 _UNBOUNDED = "UNBOUNDED"
 _NOT_CONNECTED = "add one to WHERE"

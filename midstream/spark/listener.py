@@ -11,11 +11,11 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from midstream.spark import hosts
+from midstream.spark.commands.control_folder import ControlFolder, folders_in
 from midstream.spark.compat import QuickListener, is_connect, plan_of_query
-from midstream.spark.control_folder import ControlFolder, folders_in
+from midstream.spark.hosts import pool
+from midstream.spark.reports.totals import joins_in, reports_by_join
 from midstream.spark.settings import put_back
-from midstream.spark.totals import joins_in, reports_by_join
 
 _logger = logging.getLogger("midstream")
 
@@ -109,7 +109,7 @@ class JoinListener(QuickListener):
         except Exception:
             _logger.exception("midstream: the end of a query could not be written into the control folder")
         try:
-            hosts.send_home(run)
+            pool.send_home(run)
         except Exception:
             _logger.exception("midstream: the hosts of a query that has ended could not be told")
 

@@ -19,15 +19,16 @@ import pyarrow as pa
 import pyspark.sql.functions as F
 from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
+from midstream.cql.names import free_name
 from midstream.errors import SparkError
-from midstream.query.names import free_name
-from midstream.spark import compat, result_ids
-from midstream.spark.cells import cell_number
-from midstream.spark.commands import command_packer
-from midstream.spark.packing import PACKED_DDL, RESULT_DDL, opener, packer
+from midstream.spark import compat
+from midstream.spark.commands.messages import command_packer
+from midstream.spark.parcels import result_ids
+from midstream.spark.parcels.packing import PACKED_DDL, RESULT_DDL, opener, packer
 from midstream.spark.processor import JoinProcessor
+from midstream.spark.reports.totals import OBSERVATION, column_of
+from midstream.spark.routing.cell_numbers import cell_number
 from midstream.spark.spec import JoinSpec
-from midstream.spark.totals import OBSERVATION, column_of
 
 _WATERMARK_KEY = "spark.watermarkDelayMs"
 _WATERMARK_NODE = re.compile(r"^\W*EventTimeWatermark\b", re.MULTILINE)
@@ -121,7 +122,7 @@ def _needed(spec: JoinSpec, source: str) -> list[str]:
 
 def _read(spec: JoinSpec, lane: Any) -> set[str]:
     """The columns that are read to filter and route, and those that travel."""
-    from midstream.query.model import columns_of
+    from midstream.cql.model import columns_of
 
     read = [*lane.filters, *(step.key for step in lane.steps if step.key is not None)]
     return {*lane.columns, *lane.keys, *(column.name for expr in read for column in columns_of(expr))}
@@ -184,7 +185,7 @@ def _with_watermark(frame: DataFrame, event_time: str, delay: int | None, zone: 
 
 
 def in_utc(name: str, zone: str) -> Any:
-    """What a clock in UTC shows when one in a zone shows an event time; gaps and folds as in `query.zones`."""
+    """What a clock in UTC shows when one in a zone shows an event time; gaps and folds as in `cql.zones`."""
     return F.convert_timezone(F.lit(zone), F.lit("UTC"), F.col(_quoted(name)))
 
 

@@ -23,17 +23,17 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from midstream.spark.cell import NONE_YET, Loading
-from midstream.spark.cells import spark_hash
-from midstream.spark.commands import COMMAND_LANE
-from midstream.spark.content import in_order
-from midstream.spark.packing import NO_LANE, Reached
-from midstream.spark.parcels import LARGEST_PARCEL, to_wire
-from midstream.spark.report import report_of
+from midstream.spark.checkpoint.store import CellStore, opened, without_late
+from midstream.spark.commands.messages import COMMAND_LANE
+from midstream.spark.hosts.cell import NONE_YET, Loading
+from midstream.spark.hosts.turn import Turn, take
+from midstream.spark.parcels.encoding import LARGEST_PARCEL, to_wire
+from midstream.spark.parcels.packing import NO_LANE, Reached
+from midstream.spark.reports.cell_report import report_of
+from midstream.spark.routing.cell_numbers import spark_hash
+from midstream.spark.routing.content import in_order
 from midstream.spark.spec import JoinSpec
-from midstream.spark.store import CellStore, opened, without_late
 from midstream.spark.task import current_run, settle, tells_attempts_apart
-from midstream.spark.turn import Turn, take
 
 #: Smaller parcels of a batch are stored together instead of as they have come.
 SMALLEST_KEPT = 64 << 10

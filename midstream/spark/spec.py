@@ -15,10 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from midstream.engine.checkpoint import described, windows_as_json
-from midstream.query.model import Query, WindowKind
-from midstream.query.parse import query as parse_query
-from midstream.spark.routing import Routing, routing_for
+from midstream.cql.model import Query, WindowKind
+from midstream.cql.parse import query as parse_query
+from midstream.engine.snapshot.checkpoint import described, windows_as_json
+from midstream.spark.routing.rules import Routing, routing_for
 
 
 @dataclass(frozen=True)

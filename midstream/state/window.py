@@ -10,17 +10,17 @@ window more than half dead when it is full is it packed, which renumbers its row
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from midstream.cql.model import Window, WindowKind
 from midstream.kernels import hashing
 from midstream.kernels import rings as kernels
 from midstream.kernels.types import FIRST_ID, LARGEST, Ring
-from midstream.query.model import Window, WindowKind
 from midstream.state import rings
 from midstream.state.arrow import chunks_of
 from midstream.state.columns import PayloadColumn, make_column
@@ -35,13 +35,17 @@ PayloadName: TypeAlias = str | int
 
 @dataclass(frozen=True)
 class WindowLayout:
-    """What a base window keeps of each row. Classes and bands are numbered as in the query."""
+    """What a base window keeps of each row. Classes and bands are numbered as in the query.
+
+    `verified` names the payload column with the values behind the codes of each hashed key class.
+    """
 
     window: Window
     classes: tuple[int, ...]
     bands: tuple[int, ...]
     payload: tuple[tuple[PayloadName, pa.DataType], ...]
     tracks_arrivals: bool
+    verified: Mapping[int, PayloadName] = field(default_factory=dict)
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import midstream as ms
 from midstream.adapt import InputLoad, Load
-from midstream.query.model import Query
+from midstream.cql.model import Query
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ RATES = [50, 400, 400, 200, 200, 350, 400]
 
 
 def batches() -> list[Any]:
-    demo = pytest.importorskip("midstream.spark.demo")
+    demo = pytest.importorskip("midstream.spark.jobs.demo")
     told = []
     for number, rate in enumerate(RATES):
         is_new = number >= STORY.quiet + STORY.suffering

@@ -14,11 +14,11 @@ from midstream.adapt import estimate
 from midstream.app import cli
 from midstream.app.data import read_tables
 from midstream.app.explain_migration import explain_migration
+from midstream.cql import query as make_query
 from midstream.errors import QueryError
 from midstream.lab.generate import common_key
 from midstream.migrate import STRATEGIES
 from midstream.plan import parse_plan
-from midstream.query import query as make_query
 
 WORK = common_key(streams=3, rows=3_000, keys=50, rate=100.0, window=10.0, seed=4)
 SCHEMAS = [f"--schema={name}=ts bigint, k bigint, v bigint" for name in WORK.streams]

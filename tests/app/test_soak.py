@@ -17,7 +17,7 @@ pytest.importorskip("pyspark")
 from midstream.app.soak_picture import Measured, draw, halves
 from midstream.app.soak_processes import MARK, memory, parts
 from midstream.app.soak_streams import Feed
-from midstream.spark.soak import DELAY_SECONDS, STREAMS
+from midstream.spark.jobs.soak import DELAY_SECONDS, STREAMS
 
 _SECOND = 1_000_000
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.engine.tree import TreeExecutor
+from midstream.engine.executors.tree import TreeExecutor
 
 from .pairs import SCHEMA, TEXT, matches, pair, rows
 

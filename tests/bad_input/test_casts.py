@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.query.plain import plain_type
+from midstream.cql.plain import plain_type
 
 from .arrow_values import draw_array, draw_pair, is_same
 

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 import midstream as ms
-from midstream.engine.access import BandPath, HashPath
-from midstream.engine.nodes import JoinNode
-from midstream.engine.tree import TreeExecutor
+from midstream.cql.model import WindowKind
+from midstream.engine.executors.tree import TreeExecutor
+from midstream.engine.joins.access import BandPath, HashPath
+from midstream.engine.joins.nodes import JoinNode
 from midstream.kernels import rings as kernels
 from midstream.kernels.boxes import FILLING, MISSING
-from midstream.query.model import WindowKind
 from midstream.state.window import BaseWindow
 
 from .small import Row, Small
@@ -38,7 +38,7 @@ class Count:
 
 
 def executor_of(engine: ms.Engine) -> TreeExecutor:
-    executor = engine._pipeline._course
+    executor = engine._pipeline._executor
     assert isinstance(executor, TreeExecutor)
     return executor
 

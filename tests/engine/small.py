@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import midstream as ms
-from midstream.query.model import Query
+from midstream.cql.model import Query
 
 Row = Mapping[str, Any]
 Predicate = tuple[tuple[int, ...], Callable[..., bool]]

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.engine.keys import codes_of
 from midstream.state import indexes
+from midstream.state.keys import codes_of
 
 from ..kernels.test_hashing import unmixed
 from ..kernels.twins import naive_mix

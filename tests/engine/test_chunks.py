@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.engine import batch
-from midstream.engine.batch import Accepted, chunks, in_order, number_arrivals
+from midstream.engine.input import batch
+from midstream.engine.input.batch import Accepted, chunks, in_order, number_arrivals
 from midstream.kernels.types import LARGEST
 
 from .audit import Count, audit

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.engine import batch
+from midstream.engine.input import batch
 
 SCHEMA = pa.schema({"k": pa.int64(), "s": pa.string(), "v": pa.int64(), "ts": pa.int64()})
 Row = dict[str, Any]

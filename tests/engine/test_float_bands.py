@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from tests.query.test_equivalence import FLOATS, SIZES, evaluate, parts_of
+from tests.cql.test_equivalence import FLOATS, SIZES, evaluate, parts_of
 
 SCHEMA = pa.schema({"ts": pa.int64(), "f": pa.float64(), "n": pa.int64()})
 VALUES = [*FLOATS, *SIZES, *(-size for size in SIZES), 1e9 + 2e-7, -1e9 - 1e-7, 9e307]

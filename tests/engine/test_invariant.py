@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.engine.tree import TreeExecutor
+from midstream.engine.executors.tree import TreeExecutor
 from midstream.plan import parse_plan
 from midstream.state.window import BaseWindow
 
@@ -59,7 +59,7 @@ def test_states_kept_from_plan_to_plan_stay_right(small: Small, seed: int) -> No
         audit(engine, small, count)
         if rng.random() < 0.3:
             plan = parse_plan(draw_plan(rng, small.size), ALIASES[: small.size])
-            engine._pipeline._course = executor_of(engine).successor(plan)
+            engine._pipeline._executor = executor_of(engine).successor(plan)
             audit(engine, small, count)
     assert count.stored > 50 and count.holes > 3 and count.boxed > 10
 

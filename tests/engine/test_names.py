@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.engine.checkpoint import described
+from midstream.engine.snapshot.checkpoint import described
 
 
 def test_a_column_called_like_the_values_of_a_computed_key() -> None:

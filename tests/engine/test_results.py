@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.engine import tree
-from midstream.query.model import Query
+from midstream.cql.model import Query
+from midstream.engine.executors import tree
 
 from .audit import executor_of
 

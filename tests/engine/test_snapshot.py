@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.engine.snapshot import VERSION, Snapshot
+from midstream.engine.snapshot.format import VERSION, Snapshot
 from midstream.errors import SnapshotError
 
 from .audit import Count, audit

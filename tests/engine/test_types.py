@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.query.plain import plain_type
+from midstream.cql.plain import plain_type
 
 from ..bad_input.arrow_values import is_same
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midstream.engine.watermark import NONE_YET, Watermark
+from midstream.engine.input.watermark import NONE_YET, Watermark
 from midstream.errors import InputError
 
 

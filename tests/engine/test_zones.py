@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.query.zones import instants
+from midstream.cql.zones import instants
 
 UTC = datetime.timezone.utc
 EPOCH = datetime.datetime(1970, 1, 1)

@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from midstream.cql.functions import FUNCTIONS, call, cast
+from midstream.cql.functions import TABLE as _TABLE
+from midstream.cql.model import Call, Cast, Column, Expr, Literal
 from midstream.engine.expressions import compile_expression
-from midstream.query.functions import FUNCTIONS, call, cast
-from midstream.query.functions import TABLE as _TABLE
-from midstream.query.model import Call, Cast, Column, Expr, Literal
 
 Batch = dict[tuple[int, str], pa.Array]
 

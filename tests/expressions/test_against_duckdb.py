@@ -15,9 +15,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from midstream.cql.functions import call, cast
+from midstream.cql.model import Column, Expr, Literal
 from midstream.engine.expressions import compile_expression
-from midstream.query.functions import call, cast
-from midstream.query.model import Column, Expr, Literal
 
 ROWS = 97
 EXTREMES = [0, 1, -1, 2, 7, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63), 3037000500, -3037000499]

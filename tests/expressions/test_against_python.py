@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from midstream.cql.functions import call, cast
+from midstream.cql.model import Column, Expr, Literal
 from midstream.engine.expressions import compile_expression
-from midstream.query.functions import call, cast
-from midstream.query.model import Column, Expr, Literal
 
 
 def run(expr: Expr, *columns: pa.Array) -> list[Any]:

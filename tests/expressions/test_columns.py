@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from midstream.cql.functions import call, cast, comparison_type
+from midstream.cql.model import Column, Expr, Literal
 from midstream.engine.expressions import compile_expression, evaluate_mask
-from midstream.query.functions import call, cast, comparison_type
-from midstream.query.model import Column, Expr, Literal
 
 US = pa.timestamp("us")
 MOMENT = datetime(2024, 2, 29, 12, 30, 15)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from midstream.cql.functions import FUNCTIONS
+from midstream.cql.model import Call, Cast, Expr
 from midstream.engine.expressions import compile_expression
-from midstream.query.functions import FUNCTIONS
-from midstream.query.model import Call, Cast, Expr
 from tests.expressions.notation import as_columns, parse, same, value_of
 
 HERE = Path(__file__).parent / "golden"

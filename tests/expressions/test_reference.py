@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from midstream.cql.functions import FUNCTIONS, TABLE
 from midstream.engine.expressions.program import _KERNELS
-from midstream.query.functions import FUNCTIONS, TABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "functions.md"
 ROW = re.compile(r"^\| `(\w+)` \| `(.+?)` \|", re.MULTILINE)

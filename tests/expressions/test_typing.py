@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from midstream.cql.functions import FunctionError, call, cast, common_type, comparison_type
+from midstream.cql.model import Call, Cast, Column, Literal
 from midstream.errors import MidstreamError
-from midstream.query.functions import FunctionError, call, cast, common_type, comparison_type
-from midstream.query.model import Call, Cast, Column, Literal
 from tests.expressions.notation import parse
 
 US = pa.timestamp("us")

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from numba import njit
 
-from midstream.engine.keys import codes_of, floats_of
 from midstream.kernels import hashing
+from midstream.state.keys import codes_of, floats_of
 
 from .twins import INT64S, Ints, ints, naive_bucket_hash, naive_mix
 

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from midstream.engine.course import Course, Situation
+from midstream.engine.executors.protocol import Executor
+from midstream.engine.transition import Situation
 from midstream.errors import EngineError
 from midstream.lab.experiments.jisc_streams import Streams
 from midstream.lab.peers import CombinedTrack, Stems, engine_on, migrate_by
@@ -16,8 +17,8 @@ from tests.oracle.check import every_plan
 from tests.oracle.run import Run, expect
 
 
-def on_stems(situation: Situation) -> Course:
-    return Stems(situation, situation.course.plan)
+def on_stems(situation: Situation) -> Executor:
+    return Stems(situation, situation.executor.plan)
 
 
 @pytest.mark.parametrize("windows", ["range", "mixed", "rows", "static"])

@@ -10,8 +10,8 @@ import itertools
 import numpy as np
 
 import midstream as ms
-from midstream.engine.nodes import JoinNode
-from midstream.engine.tree import TreeExecutor
+from midstream.engine.executors.tree import TreeExecutor
+from midstream.engine.joins.nodes import JoinNode
 from midstream.kernels.boxes import MISSING
 from midstream.migrate.jisc import Filling
 from midstream.state import rings
@@ -24,8 +24,8 @@ Rows = tuple[int, ...]
 def audit(engine: ms.Engine) -> int:
     """Check every join state of a plan that runs alone; how many combinations are missing."""
     pipeline = engine._pipeline
-    course = pipeline._course
-    executor = course.executor if isinstance(course, Filling) else course
+    executor = pipeline._executor
+    executor = executor.executor if isinstance(executor, Filling) else executor
     assert isinstance(executor, TreeExecutor)
     missing = 0
     for node in executor.joins():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midstream.engine import batch
+from midstream.engine.input import batch
 from midstream.state import rings
 from midstream.state.window import BaseWindow
 

@@ -7,9 +7,9 @@ import re
 import pyarrow as pa
 import pytest
 
+from midstream.cql.model import Query
+from midstream.cql.parse import query as parse_query
 from midstream.plan import Leaf, Plan, default_plan
-from midstream.query.model import Query
-from midstream.query.parse import query as parse_query
 from tests.plan.golden_cases import golden_cases
 
 CHOICES = golden_cases("choices.txt")

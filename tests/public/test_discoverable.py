@@ -42,7 +42,7 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_modules_can_be_imported_all_the_same() -> None:
-    for name in ("midstream.plan", "midstream.query.model", "midstream.spark.routing", "midstream.session"):
+    for name in ("midstream.plan", "midstream.cql.model", "midstream.spark.routing.rules", "midstream.session"):
         assert importlib.import_module(name).__name__ == name
 
 

@@ -16,13 +16,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from midstream.spark import packing, turn
-from midstream.spark.cell import Cell
-from midstream.spark.cells import cell_number, spark_hash
-from midstream.spark.commands import Command, command_packer
-from midstream.spark.ledger import Ledger
-from midstream.spark.parcels import from_wire
+from midstream.spark.checkpoint.ledger import Ledger
+from midstream.spark.commands.messages import Command, command_packer
+from midstream.spark.hosts import turn
+from midstream.spark.hosts.cell import Cell
+from midstream.spark.parcels import packing
+from midstream.spark.parcels.encoding import from_wire
 from midstream.spark.processor import JoinProcessor
+from midstream.spark.routing.cell_numbers import cell_number, spark_hash
 from midstream.spark.spec import JoinSpec
 
 Tables = Mapping[str, pa.Table]

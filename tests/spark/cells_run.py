@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 import midstream as ms
-from midstream.spark.router import Router, Split
-from midstream.spark.routing import Routing
+from midstream.spark.routing.router import Router, Split
+from midstream.spark.routing.rules import Routing
 from midstream.tables import as_table
 
 

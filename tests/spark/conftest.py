@@ -52,7 +52,7 @@ def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
     """A small local session; what Midstream needs is left for it to set."""
     from pyspark.sql import SparkSession
 
-    from midstream.spark.session import WORKER_SECONDS
+    from midstream.spark.jobs.session import WORKER_SECONDS
 
     folder = tmp_path_factory.mktemp("spark")
     options = {

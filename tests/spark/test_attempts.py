@@ -13,8 +13,8 @@ import pytest
 
 import midstream as ms
 from midstream.spark import processor
-from midstream.spark.commands import Command
-from midstream.spark.content import in_order
+from midstream.spark.commands.messages import Command
+from midstream.spark.routing.content import in_order
 from midstream.spark.spec import JoinSpec
 
 from .attempts import Batches, counted

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.spark.cell import NONE_YET
-from midstream.spark.ledger import Ledger
-from midstream.spark.parcels import from_wire, to_wire
+from midstream.spark.checkpoint.ledger import Ledger
+from midstream.spark.checkpoint.store import CellStore, opened
+from midstream.spark.hosts.cell import NONE_YET
+from midstream.spark.parcels.encoding import from_wire, to_wire
 from midstream.spark.processor import CellBatch, Delivery
-from midstream.spark.router import Router
+from midstream.spark.routing.router import Router
 from midstream.spark.spec import JoinSpec
-from midstream.spark.store import CellStore, opened
 
 from .test_ledger import Map
 

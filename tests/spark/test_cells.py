@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from midstream.spark.cells import cell_number, spark_hash
+from midstream.spark.routing.cell_numbers import cell_number, spark_hash
 
 
 def test_the_hash_is_that_of_spark() -> None:

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from midstream.spark import content
-from midstream.spark.content import in_order, row_codes
-from midstream.spark.parcels import to_wire
+from midstream.spark.parcels.encoding import to_wire
+from midstream.spark.routing import content
+from midstream.spark.routing.content import in_order, row_codes
 
 TYPES: list[tuple[pa.DataType, list[Any]]] = [
     (pa.int8(), [1, 2]),

@@ -15,8 +15,8 @@ import midstream as ms
 import midstream.spark
 from midstream.app.control import control_app
 from midstream.errors import EngineError, PlanError, SparkError
-from midstream.spark.commands import TOO_EARLY, Addressed, Command, addressed, obey
-from midstream.spark.control_folder import Control, ControlFolder, TooEarly
+from midstream.spark.commands.control_folder import Control, ControlFolder, TooEarly
+from midstream.spark.commands.messages import TOO_EARLY, Addressed, Command, addressed, obey
 
 from .conftest import since
 from .streams import LONG, SECOND, Input, Ran, check, expect, join_text, run, start

@@ -132,7 +132,7 @@ def test_a_clock_beside_instants(spark: Any, tmp_path: Path) -> None:
     """Times without a zone are read in the one that was given, not in that of the session."""
     from pyspark.sql import functions as F
 
-    from midstream.query.zones import instants
+    from midstream.cql.zones import instants
     from midstream.spark.operator import as_timestamp, in_utc
 
     numbers = list(range(len(CLOCK)))

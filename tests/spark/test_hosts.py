@@ -25,12 +25,13 @@ import pytest
 
 import midstream as ms
 from midstream.errors import SparkError
-from midstream.spark import hosts, wire
-from midstream.spark.cell import NONE_YET, Cell, Loading
-from midstream.spark.host import Conversation, claimed, clean_up, over_mark, sweep
-from midstream.spark.parcels import from_wire, to_stored, to_wire
+from midstream.spark.hosts import pool as hosts
+from midstream.spark.hosts import wire
+from midstream.spark.hosts.cell import NONE_YET, Cell, Loading
+from midstream.spark.hosts.server import Conversation, claimed, clean_up, over_mark, sweep
+from midstream.spark.hosts.turn import Turn, take
+from midstream.spark.parcels.encoding import from_wire, to_stored, to_wire
 from midstream.spark.spec import JoinSpec
-from midstream.spark.turn import Turn, take
 from tests.oracle.compare import multiset, rows_of
 
 SCHEMA = pa.schema({"k": pa.int64(), "ts": pa.int64()})
@@ -287,7 +288,7 @@ def start(place: Path, jvm: subprocess.Popen[bytes]) -> Iterator[Callable[..., s
 
     def run(name: str, idle: float = 600.0) -> subprocess.Popen[bytes]:
         arguments = ["--folder", str(place), "--name", name, "--idle", str(idle), "--watch", str(jvm.pid)]
-        started.append(subprocess.Popen([sys.executable, "-m", "midstream.spark.host", *arguments]))
+        started.append(subprocess.Popen([sys.executable, "-m", "midstream.spark.hosts.server", *arguments]))
         return started[-1]
 
     yield run
@@ -546,7 +547,7 @@ time.sleep(60)
 _DAEMON = "import subprocess, sys; subprocess.run([sys.argv[1], '-c', sys.argv[2]])"
 _WORKER = """
 import os, sys
-from midstream.spark import hosts
+from midstream.spark.hosts import pool as hosts
 print(*hosts.lifelines(), flush=True)
 sys.stdin.readline()
 print(*hosts.lifelines(), flush=True)

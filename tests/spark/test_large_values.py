@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 import pytest
 
 from midstream.errors import SparkError
-from midstream.spark import cell as cells
-from midstream.spark import spool
-from midstream.spark.cell import NONE_YET, Cell, Loading
-from midstream.spark.host import Conversation
-from midstream.spark.hosts import RemoteCell
-from midstream.spark.packing import opener
-from midstream.spark.parcels import from_stored, to_stored, to_wire
+from midstream.spark.hosts import cell as cells
+from midstream.spark.hosts.cell import NONE_YET, Cell, Loading
+from midstream.spark.hosts.pool import RemoteCell
+from midstream.spark.hosts.server import Conversation
+from midstream.spark.hosts.turn import Turn, take
+from midstream.spark.parcels import spool
+from midstream.spark.parcels.encoding import from_stored, to_stored, to_wire
+from midstream.spark.parcels.packing import opener
 from midstream.spark.spec import JoinSpec
-from midstream.spark.turn import Turn, take
 from midstream.state import sizes
 
 SCHEMA = pa.schema({"k": pa.int64(), "x": pa.string(), "ts": pa.int64()})

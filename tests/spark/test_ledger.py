@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.spark.ledger import FORMAT, MERGED_AT_ONCE, Ledger, Parcel
-from midstream.spark.parcels import LARGEST_PARCEL, from_stored
+from midstream.spark.checkpoint.ledger import FORMAT, MERGED_AT_ONCE, Ledger, Parcel
+from midstream.spark.checkpoint.store import CellStore, opened, without_late
+from midstream.spark.parcels.encoding import LARGEST_PARCEL, from_stored
 from midstream.spark.spec import JoinSpec
-from midstream.spark.store import CellStore, opened, without_late
 
 SCHEMA = pa.schema({"k": pa.int64(), "v": pa.string(), "ts": pa.int64()})
 TEXT = "SELECT a.v, b.v AS w FROM a [RANGE 10 SECONDS], b [RANGE 60 SECONDS] WHERE a.k = b.k"

@@ -11,7 +11,15 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.spark.parcels import FORMAT, LARGEST_PARCEL, concatenated, from_stored, from_wire, to_stored, to_wire
+from midstream.spark.parcels.encoding import (
+    FORMAT,
+    LARGEST_PARCEL,
+    concatenated,
+    from_stored,
+    from_wire,
+    to_stored,
+    to_wire,
+)
 
 INT64 = 2**63
 EDGE = [0, 1, -1, INT64 - 1, -INT64, INT64 - 2, -INT64 + 1]

@@ -10,10 +10,10 @@ import pytest
 
 import midstream as ms
 import midstream.spark
-from midstream.spark.report import LARGEST_REPORT, report_of
-from midstream.spark.router import Router
+from midstream.spark.reports.cell_report import LARGEST_REPORT, report_of
+from midstream.spark.reports.totals import Progress, cell_reports
+from midstream.spark.routing.router import Router
 from midstream.spark.spec import JoinSpec
-from midstream.spark.totals import Progress, cell_reports
 
 from . import streams
 from .streams import SECOND, Input

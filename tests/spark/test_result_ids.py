@@ -12,7 +12,7 @@ import pytest
 import midstream as ms
 import midstream.spark
 from midstream.errors import SparkError
-from midstream.spark.result_ids import COLUMN, ResultIds
+from midstream.spark.parcels.result_ids import COLUMN, ResultIds
 
 from .streams import SECOND, Input, expect, join_text
 from .test_content import TYPES

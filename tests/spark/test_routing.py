@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.query.model import Query
-from midstream.spark.router import Router, Split
-from midstream.spark.routing import Routing, difference, routing_for
+from midstream.cql.model import Query
+from midstream.spark.routing.router import Router, Split
+from midstream.spark.routing.rules import Routing, difference, routing_for
 from tests.oracle.compare import multiset, rows_of
 
 from .cells_run import CellsRun, check_split

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from midstream.query.model import Cast, Column, Query
-from midstream.spark.routing import Routing, routing_for
+from midstream.cql.model import Cast, Column, Query
+from midstream.spark.routing.rules import Routing, routing_for
 from tests.oracle.cases import make_case
 from tests.oracle.compare import difference, multiset, rows_of
 from tests.oracle.dress import dressed

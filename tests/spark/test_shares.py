@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.query.model import Query
-from midstream.spark.shares import rates_of, shares_for
+from midstream.cql.model import Query
+from midstream.spark.routing.shares import rates_of, shares_for
 from tests.oracle.cases import make_case
 from tests.oracle.run import make_query
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from midstream.spark import wire
+from midstream.spark.hosts import wire
 
 
 @pytest.fixture

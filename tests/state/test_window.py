@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from midstream.cql.model import Window, WindowKind
 from midstream.kernels.types import LARGEST, SMALLEST
-from midstream.query.model import Window, WindowKind
 from midstream.state.window import Arrived, BaseWindow, Renumbering, WindowLayout, composite
 
 RANGE = 20

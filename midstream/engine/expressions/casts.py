@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from midstream.cql.typing_types import family
 from midstream.engine.expressions import casts_numbers as numbers
 from midstream.engine.expressions import casts_times as times
 from midstream.engine.expressions import formatting, parsing
 from midstream.engine.expressions.vectors import Kernel, both, computed_in, physical, validity, writer
-from midstream.query.typing_types import family
 
 _TEXT = pa.string()
 

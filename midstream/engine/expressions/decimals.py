@@ -15,8 +15,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from midstream.cql.model import Call, Expr, Literal
 from midstream.engine.expressions.vectors import Kernel, Value
-from midstream.query.model import Call, Expr, Literal
 
 _DIGITS = 76
 _DECLARED = pa.decimal256(30, 0)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from midstream.cql.model import Call, Literal
 from midstream.engine.expressions.vectors import Kernel, Vector, both, computed_in, physical
-from midstream.query.model import Call, Literal
 
 _EXACT = 2.0**63
 _LOWEST = np.iinfo(np.int64).min

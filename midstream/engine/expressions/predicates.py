@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from midstream.cql.model import Call, Expr, Literal
 from midstream.engine.expressions.vectors import (
     Kernel,
     Value,
@@ -25,7 +26,6 @@ from midstream.engine.expressions.vectors import (
     true_where,
     validity,
 )
-from midstream.query.model import Call, Expr, Literal
 
 _UFUNCS = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,

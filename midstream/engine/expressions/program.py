@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from midstream.cql.model import Call, Cast, Column, Expr, Literal, columns_of
+from midstream.cql.typing_types import family
 from midstream.engine.expressions import decimals, numbers, predicates, strings, times
 from midstream.engine.expressions.casts import conversion
 from midstream.engine.expressions.vectors import Kernel, Value, computed_in, constant, reader, writer
-from midstream.query.model import Call, Cast, Column, Expr, Literal, columns_of
-from midstream.query.typing_types import family
 
 Columns = Mapping[tuple[int, str], pa.Array]
 
@@ -89,7 +89,7 @@ _BOUND = {"in": 1, "like": 1, "ilike": 1, "round": 1, "replace": 1}
 class Evaluator:
     """A compiled expression; call it with a batch's columns and its length.
 
-    >>> from midstream.query.functions import call
+    >>> from midstream.cql.functions import call
     >>> double = compile_expression(call("multiply", [Column(0, "x", pa.int64()), Literal(2, pa.int64())]))
     >>> double({(0, "x"): pa.array([1, None, 2**62])}, 3).to_pylist()
     [2, None, None]
@@ -111,7 +111,7 @@ class Evaluator:
     def mask(self, columns: Columns, length: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Where a boolean expression is true; null counts as false.
 
-        >>> from midstream.query.functions import call
+        >>> from midstream.cql.functions import call
         >>> large = compile_expression(call("gt", [Column(0, "x", pa.int64()), Literal(1, pa.int64())]))
         >>> large.mask({(0, "x"): pa.array([1, None, 2])}, 3)
         array([False, False,  True])

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from midstream.cql.model import Call, Expr, Literal
 from midstream.engine.expressions.vectors import Kernel, Value, Vector, apply_validity, both, read_booleans, reader
 from midstream.engine.expressions.vectors import validity as validity_of
-from midstream.query.model import Call, Expr, Literal
 
 _TO_THE_END = np.int64(1 << 40)
 _EVERYTHING: Vector = (_TO_THE_END, None)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from midstream.cql.model import Call, Literal
 from midstream.engine.expressions.vectors import Kernel, Vector
-from midstream.query.model import Call, Literal
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from midstream.engine.keys import codes_of
 from midstream.kernels import chains, rings, runs
 from midstream.kernels.types import COUNT, FIRST_ID, Chains, Combos, Layout, Ring
 from midstream.lab.workload import Workload
 from midstream.state import rings as ring_arrays
 from midstream.state.arrow import single
 from midstream.state.indexes import Ints, SortedIndex, new_cursor
+from midstream.state.keys import codes_of
 from midstream.state.window import composite
 
 _NO_MEMBERS = np.empty((0, 1), np.int64)

@@ -17,12 +17,12 @@ from rich.console import Console
 from rich.table import Table
 
 import midstream as ms
+from midstream.cql.model import Column
 from midstream.engine.stats import EngineStats
 from midstream.lab import generate
 from midstream.lab.bench.answer import Answer, Tally, expected
 from midstream.lab.bench.bare import BareJoin, BareLoop
 from midstream.lab.workload import Workload, batches
-from midstream.query.model import Column
 
 _EVERYTHING = 1 << 62
 _MICROSECONDS = 1_000_000

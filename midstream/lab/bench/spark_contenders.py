@@ -142,7 +142,7 @@ def contender(name: str) -> Contender:
 
 def main(name: str, case_folder: str, work_folder: str) -> None:
     """Run one contender over the files that are there."""
-    from midstream.spark.session import local_session
+    from midstream.spark.jobs.session import local_session
 
     chosen, case, work = contender(name), Case.load(Path(case_folder)), Path(work_folder)
     log = work / "events"

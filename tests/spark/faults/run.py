@@ -187,10 +187,10 @@ class Run:
         if Path(process.exe()).name == "java":
             return "executor" if "CoarseGrainedExecutorBackend" in command else "jvm"
         parent = process.parent()
-        if "midstream.spark.host" in command:
+        if "midstream.spark.hosts.server" in command:
             # A host is nobody's child; while it is being started, its parent is a worker or its own beginning.
             before = "" if parent is None else " ".join(parent.cmdline())
-            return "starting" if "pyspark.daemon" in before or "midstream.spark.host" in before else "host"
+            return "starting" if "pyspark.daemon" in before or "midstream.spark.hosts.server" in before else "host"
         if "pyspark.daemon" in command:
             return "daemon" if parent is not None and Path(parent.exe()).name == "java" else "worker"
         return "other"

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from midstream.app import kafka_demo
-from midstream.spark import control, demo_kafka
-from midstream.spark.session import local_session
+from midstream.spark import control
+from midstream.spark.jobs import demo_kafka
+from midstream.spark.jobs.session import local_session
 
 
 def main() -> None:

@@ -1,0 +1,138 @@
+"""`Query` -> text that a person can read and a test can compare."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+
+from midstream.cql.durations import duration_text
+from midstream.cql.model import Band, Call, Cast, Column, Expr, Input, Literal, Query, Window, WindowKind
+
+_INFIX = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "modulo": "%",
+    "eq": "=",
+    "ne": "<>",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "null_safe_eq": "<=>",
+    "and": "AND",
+    "or": "OR",
+    "like": "LIKE",
+}
+
+
+def describe(query: Query) -> str:
+    """A query as text: its inputs, predicates and outputs.
+
+    >>> import pyarrow as pa
+    >>> from midstream.cql.parse import query
+    >>> schema = pa.schema({"id": pa.int32(), "ts": pa.int64()})
+    >>> print(describe(query("SELECT a.id FROM s [ROWS 5] a, s [UNBOUNDED] b WHERE a.id = b.id", {"s": schema}, "ts")))
+    input a: s [ROWS 5], event time ts, keeps id
+    input b: s [UNBOUNDED], event time ts, keeps nothing
+    key int64: CAST(a.id AS int64) = CAST(b.id AS int64)
+    output id int32: a.id
+    time int64
+    """
+    return "\n".join(_lines(query))
+
+
+def expression_text(expr: Expr, aliases: Sequence[str] | None = None) -> str:
+    """An expression as text; without aliases an input is called by its number.
+
+    >>> import pyarrow as pa
+    >>> expression_text(Call("lt", (Column(0, "x", pa.int64()), Literal(3, pa.int64())), pa.bool_()))
+    '#0.x < 3'
+    """
+    if isinstance(expr, Column):
+        return f"{_quoted(aliases[expr.input]) if aliases is not None else f'#{expr.input}'}.{_quoted(expr.name)}"
+    if isinstance(expr, Literal):
+        return _literal_text(expr.value)
+    if isinstance(expr, Cast):
+        return f"CAST({expression_text(expr.operand, aliases)} AS {expr.type})"
+    args = [expression_text(arg, aliases) for arg in expr.args]
+    if expr.function in _INFIX:
+        return f" {_INFIX[expr.function]} ".join(
+            f"({text})" if _needs_parentheses(arg) else text for text, arg in zip(args, expr.args, strict=True)
+        )
+    return f"{expr.function}({', '.join(args)})"
+
+
+def _quoted(name: str) -> str:
+    """A name between backticks if it is not one word, so that no name reads like an expression."""
+    return name if name.isidentifier() else "`" + name.replace("`", "``") + "`"
+
+
+def _lines(query: Query) -> Iterator[str]:
+    aliases = query.aliases
+    for one in query.inputs:
+        yield _input_line(query, one)
+        for expr in one.filters:
+            yield f"  filter {expression_text(expr, aliases)}"
+    for key in query.key_classes:
+        yield f"key {key.type}: " + " = ".join(expression_text(expr, aliases) for _, expr in key.keys)
+    for band in query.bands:
+        yield f"band {band.type}, {'exact' if band.exact else 'candidates'}: {_band_text(band, aliases)}"
+    for theta in query.thetas:
+        names = ", ".join(aliases[number] for number in sorted(theta.inputs))
+        yield f"theta of {names}: {expression_text(theta.expr, aliases)}"
+        yield f"  written {theta.text}"
+    for output in query.outputs:
+        yield f"output {output.name} {output.expr.type}: {expression_text(output.expr, aliases)}"
+    yield f"time {query.time_type}"
+
+
+def _input_line(query: Query, one: Input) -> str:
+    kept = ", ".join(one.columns) or "nothing"
+    if one.is_static:
+        return f"input {one.alias}: {one.source}, a static table, keeps {kept}"
+    delay = query.delays.get(one.source, 0)
+    late = f", delay {duration_text(delay)}" if delay else ""
+    zones = query.assumed_zones.get(one.source, {}).values()
+    time = " in ".join([str(one.event_time), *zones])
+    return f"input {one.alias}: {one.source} [{window_text(one.window)}], event time {time}{late}, keeps {kept}"
+
+
+def window_text(window: Window) -> str:
+    """A window as it stands between brackets.
+
+    >>> window_text(Window(WindowKind.RANGE, 600_000_000))
+    'RANGE 10 MINUTES'
+    """
+    if window.kind is WindowKind.RANGE:
+        return f"RANGE {duration_text(window.size).upper()}"
+    return f"ROWS {window.size}" if window.kind is WindowKind.ROWS else window.kind.name
+
+
+def _band_text(band: Band, aliases: Sequence[str]) -> str:
+    left, right = expression_text(band.left, aliases), expression_text(band.right, aliases)
+    middle = f"{left} - {right}"
+    low = "" if band.low is None else f"{band.low} <= "
+    high = "" if band.high is None else f" <= {band.high}"
+    return f"{low}{middle}{high}"
+
+
+def _literal_text(value: object) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, bytes):
+        return f"X'{value.hex().upper()}'"
+    if isinstance(value, datetime.timedelta):
+        return f"INTERVAL {duration_text(value // datetime.timedelta(microseconds=1))}"
+    if isinstance(value, datetime.datetime):
+        return f"TIMESTAMP '{value}'"
+    return f"DATE '{value}'" if isinstance(value, datetime.date) else str(value)
+
+
+def _needs_parentheses(expr: Expr) -> bool:
+    return isinstance(expr, Call) and expr.function in _INFIX

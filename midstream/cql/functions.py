@@ -1,0 +1,159 @@
+"""The functions and operators of the query language, and the typing of expressions made of them.
+
+`call` and `cast` are how expressions are built: they check the arguments, insert the implicit conversions that Spark
+SQL would make, and give a typed expression. One explicit table, `TABLE`, says which functions there are; a function is
+one entry with its rule (`typing_rules`, `typing_scalars`) here, and one kernel in `engine`.
+
+>>> price, count = Column(0, "price", pa.float64()), Column(0, "count", pa.int32())
+>>> call("multiply", [price, count]).type
+DataType(double)
+>>> call("sqroot", [price])
+Traceback (most recent call last):
+midstream.cql.typing_types.FunctionError: unknown function 'sqroot'; did you mean 'sqrt'?
+
+CAST of a timestamp to a number gives seconds, as in Spark. Microseconds, as the engine counts them, are
+``call("unix_micros", [x])``, which also takes dates and intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from midstream.cql import typing_rules as rules
+from midstream.cql import typing_scalars as scalars
+from midstream.cql.model import Column, Expr
+from midstream.cql.plain import plain_type
+from midstream.cql.typing_types import (
+    FunctionError,
+    castable,
+    common_type,
+    comparison_type,
+    sql_name,
+)
+from midstream.errors import did_you_mean
+
+__all__ = ["FUNCTIONS", "Column", "FunctionError", "call", "cast", "common_type", "comparison_type"]
+
+Rule = Callable[[str, Sequence[Expr]], Expr]
+MANY = 1_000_000
+
+
+@dataclass(frozen=True)
+class Function:
+    """One entry: how it is written, what types it, how many arguments it takes, and what else it is called."""
+
+    name: str
+    signature: str
+    rule: Rule
+    least: int
+    most: int
+    aliases: tuple[str, ...] = ()
+
+
+TABLE = (
+    Function("add", "a + b", rules.arithmetic, 2, 2),
+    Function("subtract", "a - b", rules.arithmetic, 2, 2),
+    Function("multiply", "a * b", rules.arithmetic, 2, 2),
+    Function("divide", "a / b", rules.arithmetic, 2, 2),
+    Function("div", "a DIV b", rules.whole_quotient, 2, 2),
+    Function("modulo", "a % b, mod(a, b)", rules.arithmetic, 2, 2, ("mod",)),
+    Function("negate", "- a, negative(a)", rules.unary_number, 1, 1, ("negative",)),
+    Function("eq", "a = b", rules.comparison, 2, 2),
+    Function("ne", "a <> b", rules.comparison, 2, 2),
+    Function("lt", "a < b", rules.comparison, 2, 2),
+    Function("le", "a <= b", rules.comparison, 2, 2),
+    Function("gt", "a > b", rules.comparison, 2, 2),
+    Function("ge", "a >= b", rules.comparison, 2, 2),
+    Function("null_safe_eq", "a <=> b, equal_null(a, b)", rules.comparison, 2, 2, ("equal_null",)),
+    Function("and", "p AND q", rules.logic, 2, MANY),
+    Function("or", "p OR q", rules.logic, 2, MANY),
+    Function("not", "NOT p", rules.logic, 1, 1),
+    Function("is_null", "a IS NULL, isnull(a)", rules.is_null, 1, 1, ("isnull",)),
+    Function("isnotnull", "a IS NOT NULL, isnotnull(a)", rules.is_not_null, 1, 1, ("is_not_null",)),
+    Function("in", "a IN (1, 2, ...)", rules.membership, 2, MANY),
+    Function("like", "a LIKE 'pattern'", rules.like, 2, 2),
+    Function("ilike", "a ILIKE 'pattern'", rules.like, 2, 2),
+    Function("case", "CASE WHEN p THEN a ... ELSE b END", rules.case, 2, MANY),
+    Function("if", "if(p, a, b)", rules.case, 3, 3),
+    Function("coalesce", "coalesce(a, ...), ifnull(a, b), nvl(a, b)", rules.coalesce, 1, MANY, ("ifnull", "nvl")),
+    Function("nullif", "nullif(a, b)", rules.nullif, 2, 2),
+    Function("greatest", "greatest(a, b, ...)", rules.extreme, 2, MANY),
+    Function("least", "least(a, b, ...)", rules.extreme, 2, MANY),
+    Function("abs", "abs(x)", rules.unary_number, 1, 1),
+    Function("round", "round(x [, digits])", scalars.round_half_up, 1, 2),
+    Function("floor", "floor(x)", scalars.whole_number, 1, 1),
+    Function("ceil", "ceil(x), ceiling(x)", scalars.whole_number, 1, 1, ("ceiling",)),
+    Function("sign", "sign(x), signum(x)", scalars.double_function, 1, 1, ("signum",)),
+    Function("sqrt", "sqrt(x)", scalars.double_function, 1, 1),
+    Function("power", "power(x, y), pow(x, y)", scalars.double_function, 2, 2, ("pow",)),
+    Function("exp", "exp(x)", scalars.double_function, 1, 1),
+    Function("ln", "ln(x)", scalars.double_function, 1, 1),
+    Function("isnan", "isnan(x)", scalars.is_nan, 1, 1),
+    Function(
+        "length",
+        "length(s), char_length(s), character_length(s), len(s)",
+        scalars.text_length,
+        1,
+        1,
+        ("char_length", "character_length", "len"),
+    ),
+    Function("upper", "upper(s), ucase(s)", scalars.text_to_text, 1, 1, ("ucase",)),
+    Function("lower", "lower(s), lcase(s)", scalars.text_to_text, 1, 1, ("lcase",)),
+    Function("trim", "trim(s)", scalars.text_to_text, 1, 1),
+    Function("ltrim", "ltrim(s)", scalars.text_to_text, 1, 1),
+    Function("rtrim", "rtrim(s)", scalars.text_to_text, 1, 1),
+    Function("substring", "substring(s, position [, length]), substr(...)", scalars.substring, 2, 3, ("substr",)),
+    Function("concat", "concat(s, ...), s || t", scalars.concat, 1, MANY, ("||",)),
+    Function("startswith", "startswith(s, t)", scalars.text_test, 2, 2),
+    Function("endswith", "endswith(s, t)", scalars.text_test, 2, 2),
+    Function("contains", "contains(s, t)", scalars.text_test, 2, 2),
+    Function("replace", "replace(s, 'search' [, 'replacement'])", scalars.replace, 2, 3),
+    Function("year", "year(t)", scalars.time_field, 1, 1),
+    Function("quarter", "quarter(t)", scalars.time_field, 1, 1),
+    Function("month", "month(t)", scalars.time_field, 1, 1),
+    Function("day", "day(t), dayofmonth(t)", scalars.time_field, 1, 1, ("dayofmonth",)),
+    Function("dayofweek", "dayofweek(t)", scalars.time_field, 1, 1),
+    Function("hour", "hour(t)", scalars.time_field, 1, 1),
+    Function("minute", "minute(t)", scalars.time_field, 1, 1),
+    Function("second", "second(t)", scalars.time_field, 1, 1),
+    Function("date_trunc", "date_trunc('unit', t)", scalars.date_trunc, 2, 2),
+    Function("unix_micros", "unix_micros(t)", scalars.unix_micros, 1, 1),
+)
+
+FUNCTIONS: dict[str, str] = {one.name: one.signature for one in TABLE}
+"""What there is: a function's name and how it is written."""
+
+_BY_NAME = {name: one for one in TABLE for name in (one.name, *one.aliases)}
+
+
+def call(name: str, args: Sequence[Expr]) -> Expr:
+    """A typed expression for a function or operator over typed arguments; the name in any case, or an alias.
+
+    >>> call("gt", [Column(0, "amount", pa.int64()), Column(1, "limit", pa.int64())]).type
+    DataType(bool)
+    """
+    function = _BY_NAME.get(name.lower())
+    if function is None:
+        hint = did_you_mean(name, _BY_NAME).strip() or f"there are: {', '.join(FUNCTIONS)}"
+        raise FunctionError(f"unknown function {name!r}; {hint}")
+    if not function.least <= len(args) <= function.most:
+        raise FunctionError(f"{name} is written {function.signature}, and was given {_count(len(args))}")
+    return function.rule(function.name, tuple(args))
+
+
+def cast(operand: Expr, type: pa.DataType) -> Expr:
+    """CAST(operand AS type); values that do not convert give null when it runs.
+
+    >>> cast(Column(0, "id", pa.string()), pa.int64()).type
+    DataType(int64)
+    """
+    if not castable(operand.type, type):
+        raise FunctionError(f"CAST from {plain_type(operand.type)} to {sql_name(type)} is not possible")
+    return rules.coerce(operand, type)
+
+
+def _count(number: int) -> str:
+    return "1 argument" if number == 1 else f"{number} arguments"

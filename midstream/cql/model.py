@@ -1,0 +1,255 @@
+"""What a query is once its text has been understood: frozen descriptions, no execution.
+
+An *input* is one entry of FROM: a stream under an alias with its window, or a static table. Inputs are numbered in
+the order of FROM and everything else refers to them by that number. WHERE has been taken apart:
+
+* what concerns one input is a *filter* of that input and is applied where its rows arrive;
+* equalities are *key classes*: at most one key expression per input, all of one comparison type, all equal in a result;
+* a *band* says that ``left - right`` lies between two bounds, and lets a sorted index find candidates;
+* everything else is a *theta*: a boolean expression over two or more inputs.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+
+_LONGEST_TEXT = 120
+
+
+class WindowKind(enum.Enum):
+    RANGE = "range"
+    ROWS = "rows"
+    UNBOUNDED = "unbounded"
+    STATIC = "static"
+
+
+@dataclass(frozen=True)
+class Window:
+    """How long a row of an input is valid. `size` is microseconds for RANGE, rows for ROWS, else 0."""
+
+    kind: WindowKind
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of an input, spelled as in the schema."""
+
+    input: int
+    name: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A constant; `value` is a Python value that `pa.scalar(value, type)` takes, or None."""
+
+    value: object
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function or operator of `query.functions` applied to arguments; `type` is what it gives."""
+
+    function: str
+    args: tuple[Expr, ...]
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class Cast:
+    """A conversion; a value that does not convert gives null."""
+
+    operand: Expr
+    type: pa.DataType
+
+
+Expr = Column | Literal | Call | Cast
+
+
+def columns_of(expr: Expr) -> tuple[Column, ...]:
+    """The distinct columns that an expression reads, in the order of their first use."""
+    found: dict[Column, None] = {}
+
+    def walk(node: Expr) -> None:
+        if isinstance(node, Column):
+            found[node] = None
+        elif isinstance(node, Call):
+            for arg in node.args:
+                walk(arg)
+        elif isinstance(node, Cast):
+            walk(node.operand)
+
+    walk(expr)
+    return tuple(found)
+
+
+def inputs_of(expr: Expr) -> frozenset[int]:
+    """The numbers of the inputs that an expression reads."""
+    return frozenset(column.input for column in columns_of(expr))
+
+
+@dataclass(frozen=True)
+class Input:
+    """One entry of FROM. `columns` are those still needed after arrival: for output, thetas and verifying keys."""
+
+    alias: str
+    source: str
+    window: Window
+    event_time: str | None
+    filters: tuple[Expr, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def is_static(self) -> bool:
+        return self.window.kind is WindowKind.STATIC
+
+
+@dataclass(frozen=True)
+class KeyClass:
+    """Expressions of different inputs that are equal in every result, cast to one comparison type.
+
+    `keys` maps an input's number to its expression, as pairs in the order of FROM; at least two.
+    """
+
+    type: pa.DataType
+    keys: tuple[tuple[int, Expr], ...]
+
+    @cached_property
+    def by_input(self) -> dict[int, Expr]:
+        return dict(self.keys)
+
+    @cached_property
+    def inputs(self) -> frozenset[int]:
+        return frozenset(number for number, _ in self.keys)
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How far arithmetic with floats may lie from the exact values: after so many additions of constants this large.
+
+    `constants` is the sum of their sizes. A comparison of ``x + 1e9`` with ``y + 1e9`` rounds as if x and y were
+    billions, however small they are and although the constants cancel out.
+    """
+
+    additions: int = 0
+    constants: float = 0.0
+
+
+@dataclass(frozen=True)
+class Band:
+    """``low <= left - right <= high`` between expressions of two inputs; a bound may be missing, not both.
+
+    `type` is int64 (integers, dates, timestamps and durations in microseconds) or float64, and both expressions are
+    cast to it. If `exact`, the band is the whole predicate. Otherwise it is a superset, good for finding candidates,
+    and the predicate itself is also among the query's thetas; a band of floats becomes a superset only by a search that
+    is wider by what `rounding` may have done.
+    """
+
+    type: pa.DataType
+    left_input: int
+    left: Expr
+    right_input: int
+    right: Expr
+    low: int | float | None
+    high: int | float | None
+    exact: bool
+    rounding: Rounding = Rounding()
+
+
+@dataclass(frozen=True)
+class Theta:
+    """A boolean expression over two or more inputs, tested at the lowest join that has them all."""
+
+    expr: Expr
+    inputs: frozenset[int]
+    text: str
+
+
+@dataclass(frozen=True)
+class Output:
+    name: str
+    expr: Expr
+
+
+def without_zones(schema: pa.Schema, columns: Iterable[str]) -> pa.Schema:
+    """A schema in which some columns are timestamps without a zone."""
+    for name in columns:
+        place = schema.get_field_index(name)
+        plain = pa.timestamp(schema.field(place).type.unit)
+        schema = schema.set(place, schema.field(place).with_type(plain))
+    return schema
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query, understood and checked. Made by `midstream.query`.
+
+    >>> import midstream as ms
+    >>> row = {"id": int, "ts": int}
+    >>> ms.query("SELECT a.id FROM a [RANGE 1 HOUR], b [ROWS 9] WHERE a.id = b.id", {"a": row, "b": row}, "ts").streams
+    ('a', 'b')
+
+    `time_type` is the type of event time in results: int64, or timestamp[us] in the first stream's zone.
+    `delays` gives each stream's (source's) allowed delay in microseconds. `schemas` has every source in FROM. Event
+    times that were declared without a zone are there with the zone that `assumed_zones` has for stream and column.
+    """
+
+    text: str
+    inputs: tuple[Input, ...]
+    key_classes: tuple[KeyClass, ...]
+    bands: tuple[Band, ...]
+    thetas: tuple[Theta, ...]
+    outputs: tuple[Output, ...]
+    time_type: pa.DataType
+    schemas: dict[str, pa.Schema]
+    delays: dict[str, int]
+    assumed_zones: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        text = " ".join(self.text.split())
+        return f"<midstream.Query {text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + '...'}>"
+
+    @cached_property
+    def aliases(self) -> tuple[str, ...]:
+        return tuple(one.alias for one in self.inputs)
+
+    @cached_property
+    def streams(self) -> tuple[str, ...]:
+        """The names that rows are pushed under, in the order of FROM, each once."""
+        return tuple(dict.fromkeys(one.source for one in self.inputs if not one.is_static))
+
+    @cached_property
+    def tracks_arrivals(self) -> bool:
+        """Whether it has a ROWS window, so that rows need arrival numbers."""
+        return any(source.window.kind is WindowKind.ROWS for source in self.inputs)
+
+    @cached_property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the static tables, in the order of FROM, each once."""
+        return tuple(dict.fromkeys(one.source for one in self.inputs if one.is_static))
+
+    def declared_schema(self, source: str) -> pa.Schema:
+        """The schema of a source as it was given to the query: what is pushed has no zone where one is assumed.
+
+        >>> import midstream as ms
+        >>> schemas = {"a": {"ts": pa.timestamp("us")}, "b": {"ts": pa.timestamp("us", "UTC")}}
+        >>> found = ms.query("SELECT 1 AS one FROM a [ROWS 9], b [ROWS 9] WHERE a.ts = b.ts", schemas, "ts",
+        ...                  assume_zone="Europe/Berlin")
+        >>> found.schemas["a"].field("ts").type, found.declared_schema("a").field("ts").type
+        (TimestampType(timestamp[us, tz=Europe/Berlin]), TimestampType(timestamp[us]))
+        """
+        return without_zones(self.schemas[source], self.assumed_zones.get(source, {}))
+
+    @cached_property
+    def output_schema(self) -> pa.Schema:
+        """The columns of a result: the SELECT list, then `valid_from` and `valid_to`."""
+        fields = [pa.field(one.name, one.expr.type) for one in self.outputs]
+        fields += [pa.field("valid_from", self.time_type), pa.field("valid_to", self.time_type)]
+        return pa.schema(fields)

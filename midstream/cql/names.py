@@ -1,0 +1,107 @@
+"""Names: without regard to case, spelled as the schemas spell them.
+
+A name that is not there, or that could mean two things, is an error that lists what could have been meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+
+from midstream.cql.model import Column
+from midstream.cql.plain import has_union, plain_type
+from midstream.cql.syntax import Source
+from midstream.errors import did_you_mean
+
+
+def spelled(name: str, known: Iterable[str]) -> list[str]:
+    """Those of the known names that are equal to a name without regard to case.
+
+    >>> spelled("ORDERS", ["orders", "payments"])
+    ['orders']
+    """
+    return [one for one in known if one.casefold() == name.casefold()]
+
+
+def free_name(wanted: str, taken: Iterable[str]) -> str:
+    """A name that none of those taken is equal to: the wanted one, with as many underscores before it as that needs.
+
+    >>> free_name("reason", ["id", "Reason"])
+    '_reason'
+    """
+    known = {name.casefold() for name in taken}
+    while wanted.casefold() in known:
+        wanted = f"_{wanted}"
+    return wanted
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message.
+
+    >>> listed(["a", "b"]), listed([])
+    ('a, b', 'none')
+    """
+    return ", ".join(names) or "none"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The inputs that columns can come from: aliases, their schemas and what FROM calls them, in its order."""
+
+    source: Source
+    aliases: tuple[str, ...]
+    schemas: tuple[pa.Schema, ...]
+    names: tuple[str, ...] = ()
+
+    def input(self, identifier: exp.Expr) -> int:
+        """The number of the input that an alias names."""
+        found = spelled(identifier.name, self.aliases)
+        if not found:
+            called = [self.aliases[at] for at, name in enumerate(self.names) if spelled(name, [identifier.name])]
+            hint = f"FROM calls it {' and '.join(called)}; " if called else did_you_mean(identifier.name, self.aliases)
+            right = f"{hint}aliases in FROM: {listed(self.aliases)}"
+            raise self.source.error(identifier, f"unknown alias '{identifier.name}'", right)
+        return self.aliases.index(found[0])
+
+    def column(self, node: exp.Column) -> Column:
+        """The column that ``alias.name`` or ``name`` means."""
+        if node.args.get("db"):
+            right = "write alias.column"
+            raise self.source.error(node, f"'{self.source.written(node)}' is not supported", right)
+        name = node.name
+        if node.args.get("table"):
+            number = self.input(node.args["table"])
+            if not spelled(name, self.schemas[number].names):
+                known = self.schemas[number].names
+                right = f"{did_you_mean(name, known)}columns of {self.aliases[number]}: {listed(known)}"
+                raise self.source.error(node, f"unknown column '{name}'", right)
+            return self.of(number, name, node)
+        owners = [number for number, schema in enumerate(self.schemas) if spelled(name, schema.names)]
+        if not owners:
+            columns = [f"{alias}.{column}" for alias, schema in self._pairs() for column in schema.names]
+            hint = did_you_mean(name, [column for _, schema in self._pairs() for column in schema.names])
+            raise self.source.error(node, f"unknown column '{name}'", f"{hint}columns: {listed(columns)}")
+        if len(owners) > 1:
+            choices = (f"{self.aliases[one]}.{spelled(name, self.schemas[one].names)[0]}" for one in owners)
+            raise self.source.error(node, f"ambiguous column '{name}'", f"write one of {listed(choices)}")
+        return self.of(owners[0], name, node)
+
+    def of(self, number: int, name: str, node: exp.Expr) -> Column:
+        """A column of one input, which has at least one of that name."""
+        schema = self.schemas[number]
+        found = spelled(name, schema.names)
+        if len(found) > 1:
+            what = f"ambiguous column '{name}'"
+            right = f"{self.aliases[number]} has {listed(found)}; give its columns names that differ by more than case"
+            raise self.source.error(node, what, right)
+        type = plain_type(schema.field(found[0]).type)
+        if has_union(type):
+            what = f"column '{found[0]}' of {self.aliases[number]} is {type}, which queries do not take"
+            raise self.source.error(node, what, "give a struct with a field for each of its types")
+        return Column(number, found[0], type)
+
+    def _pairs(self) -> Iterable[tuple[str, pa.Schema]]:
+        return zip(self.aliases, self.schemas, strict=True)

@@ -1,0 +1,60 @@
+"""The SELECT list -> output columns and their names.
+
+A column is called what its schema calls it, ``*`` calls columns ``alias_column``, and any other expression without an
+alias is called what was written. Names must differ, also without regard to case, and leave `valid_from` and `valid_to`
+to the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from midstream.cql.expressions import Reader
+from midstream.cql.model import Column, Output
+
+RESERVED = ("valid_from", "valid_to")
+
+
+def read_outputs(reader: Reader, select: exp.Select) -> tuple[Output, ...]:
+    """The output columns of a SELECT, in order."""
+    if not select.expressions:
+        raise reader.source.error(
+            reader.source.tokens[0], "the SELECT list is empty", "write columns, expressions or *"
+        )
+    outputs: list[Output] = []
+    names: set[str] = set()
+    for node in select.expressions:
+        for output in _columns(reader, node):
+            if output.name.casefold() in RESERVED:
+                what = f"output column '{output.name}' has a name that every result has already"
+                raise reader.source.error(node, what, "give it another name with AS")
+            if output.name.casefold() in names:
+                what = f"two output columns are called '{output.name}'"
+                raise reader.source.error(node, what, "give one of them another name with AS")
+            names.add(output.name.casefold())
+            outputs.append(output)
+    return tuple(outputs)
+
+
+def _columns(reader: Reader, node: exp.Expr) -> Iterator[Output]:
+    scope = reader.scope
+    star = node.this if isinstance(node, exp.Column) and isinstance(node.this, exp.Star) else node
+    if isinstance(star, exp.Star):
+        if any(star.args.values()) or node.args.get("db"):
+            what = f"'{reader.source.written(node)}' is not supported"
+            raise reader.source.error(node, what, "name the columns that are wanted")
+        table = node.args.get("table")
+        numbers = range(len(scope.aliases)) if table is None else [scope.input(table)]
+        for number in numbers:
+            for name in scope.schemas[number].names:
+                column = scope.of(number, name, node)
+                yield Output(f"{scope.aliases[number]}_{column.name}", column)
+    elif isinstance(node, exp.Alias):
+        yield Output(node.alias, reader.read(node.this))
+    elif isinstance(node, exp.Aliases):
+        raise reader.source.error(node, "several aliases for one expression are not supported", "write one name")
+    else:
+        expr = reader.read(node)
+        yield Output(expr.name if isinstance(expr, Column) else reader.source.written(node), expr)

@@ -1,0 +1,157 @@
+"""CQL text and schemas -> `Query`: the order of the steps.
+
+1. `syntax` takes the windows out of the text and has sqlglot parse the rest;
+2. `sources` reads FROM, `times` finds event times and delays;
+3. `conjuncts` and `outputs` read WHERE, ON and SELECT into typed expressions (`expressions`, `names`, `literals`);
+4. `predicates` sorts the conjuncts into filters, key classes (`keys`), bands (`bands`) and thetas;
+5. what each input must keep after arrival follows from all that.
+
+Every complaint is a `QueryError` that says where, what, and what would be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from midstream.cql.clauses import check_clauses
+from midstream.cql.conjuncts import read_conjuncts
+from midstream.cql.expressions import Reader
+from midstream.cql.model import Column, Input, Output, Query, columns_of
+from midstream.cql.names import Scope
+from midstream.cql.outputs import read_outputs
+from midstream.cql.predicates import Predicates, groups, take_apart
+from midstream.cql.schemas import SchemaLike, as_schema
+from midstream.cql.sources import Entry, From, read_from
+from midstream.cql.syntax import Source
+from midstream.cql.times import Delay, EventTime, Times, read_times, with_zones
+from midstream.errors import QueryError
+from midstream.tables import type_name
+
+
+def query(
+    text: str,
+    schemas: Mapping[str, SchemaLike],
+    event_time: EventTime = None,
+    delay: Delay = 0,
+    assume_zone: str | None = None,
+) -> Query:
+    """Understand a continuous query.
+
+    `schemas` has a schema for every name in FROM: a pyarrow schema, a dict of columns with their types, or an example
+    such as a pandas or polars frame, a dict of columns or a list of dicts. `event_time` is the column that has the
+    event time: one name for all streams, or one per stream. `delay` is how late rows may come, as text such as
+    ``30 seconds`` or a timedelta; also one for all or one per stream. `assume_zone` is the time zone in which event
+    times without one are read, such as ``Europe/Berlin``; a query whose streams are partly with and partly without a
+    zone needs it.
+
+    >>> orders = pa.schema({"id": pa.int64(), "ts": pa.timestamp("us")})
+    >>> payments = pa.schema({"order_id": pa.int64(), "amount": pa.float64(), "ts": pa.timestamp("us")})
+    >>> found = query(
+    ...     '''SELECT o.id, p.amount
+    ...        FROM orders [RANGE 10 MINUTES] o, payments [RANGE 10 MINUTES] p
+    ...        WHERE o.id = p.order_id AND p.amount > 10''',
+    ...     schemas={"orders": orders, "payments": payments},
+    ...     event_time="ts",
+    ... )
+    >>> found.aliases, [one.name for one in found.outputs]
+    (('o', 'p'), ['id', 'amount'])
+    >>> query("SELECT id FROM ordrs [ROWS 1]", {"orders": orders}, "ts")
+    Traceback (most recent call last):
+    ...
+    midstream.errors.QueryError: query: unknown stream 'ordrs' at line 1, column 16; did you mean 'orders'? ...
+    """
+    known = _checked(text, schemas)
+    source = Source(text)
+    try:
+        return _understand(source, known, event_time, delay, assume_zone)
+    except RecursionError:
+        raise source.error(0, "the query is nested too deeply", "write it with fewer parentheses") from None
+
+
+def _understand(
+    source: Source,
+    declared: Mapping[str, pa.Schema],
+    event_time: EventTime,
+    delay: Delay,
+    assume_zone: str | None,
+) -> Query:
+    select = check_clauses(source, source.parse())
+    clause = read_from(source, select, declared)
+    entries = clause.entries
+    times = read_times(source, entries, declared, event_time, delay, assume_zone)
+    schemas = with_zones(declared, times.assumed_zones)
+    aliases, names = tuple(entry.alias for entry in entries), tuple(entry.source for entry in entries)
+    reader = Reader(Scope(source, aliases, tuple(schemas[name] for name in names), names))
+    where = select.args.get("where")
+    conjuncts = read_conjuncts(reader, [*clause.conditions, *([where.this] if where is not None else [])])
+    first_stream = next(number for number, entry in enumerate(entries) if entry.source in times.columns)
+    predicates = take_apart(conjuncts, len(entries), first_stream)
+    outputs = read_outputs(reader, select)
+    _check_connected(source, clause, predicates)
+    return Query(
+        text=source.text,
+        inputs=_inputs(entries, times, schemas, predicates, outputs),
+        key_classes=predicates.key_classes,
+        bands=predicates.bands,
+        thetas=predicates.thetas,
+        outputs=outputs,
+        time_type=times.type,
+        schemas={entry.source: schemas[entry.source] for entry in entries},
+        delays=times.delays,
+        assumed_zones=times.assumed_zones,
+    )
+
+
+def _checked(text: str, schemas: Mapping[str, SchemaLike]) -> dict[str, pa.Schema]:
+    """The schemas by name, whatever they were given as."""
+    if not isinstance(text, str):
+        raise QueryError(f"query: the text is {type(text).__name__}; give a string")
+    if not isinstance(schemas, Mapping):
+        raise QueryError(f"query: schemas is {type_name(schemas)}; give a dict with a schema for each name in FROM")
+    for name in schemas:
+        if not isinstance(name, str):
+            raise QueryError(f"query: schemas has the name {name!r}; give the names in FROM as text")
+    return {name: as_schema(schema, name) for name, schema in schemas.items()}
+
+
+def _check_connected(source: Source, clause: From, predicates: Predicates) -> None:
+    found = groups(len(clause.entries), [*predicates.links, *clause.crossed])
+    if len(found) > 1:
+        names = " and ".join(f"({', '.join(clause.entries[one].alias for one in group)})" for group in found)
+        what = f"no predicate connects {names}"
+        right = "add one to WHERE, or write CROSS JOIN between them if every combination is meant"
+        raise source.error(clause.entries[found[1][0]].node, what, right)
+
+
+def _inputs(
+    entries: tuple[Entry, ...],
+    times: Times,
+    schemas: Mapping[str, pa.Schema],
+    predicates: Predicates,
+    outputs: tuple[Output, ...],
+) -> tuple[Input, ...]:
+    needed = {column for output in outputs for column in columns_of(output.expr)}
+    needed |= {column for theta in predicates.thetas for column in columns_of(theta.expr)}
+    for one in predicates.key_classes:
+        if not _is_its_own_code(one.type):
+            needed |= {key for _, key in one.keys if isinstance(key, Column)}
+    kept = {(column.input, column.name) for column in needed}
+    return tuple(
+        Input(
+            alias=entry.alias,
+            source=entry.source,
+            window=entry.window,
+            event_time=times.columns.get(entry.source),
+            filters=predicates.filters[number],
+            columns=tuple(name for name in schemas[entry.source].names if (number, name) in kept),
+        )
+        for number, entry in enumerate(entries)
+    )
+
+
+def _is_its_own_code(type: pa.DataType) -> bool:
+    """Whether equal keys of a type can be told by an integer, so that a match need not be verified."""
+    return bool(type in (pa.int64(), pa.uint64(), pa.float64(), pa.bool_()) or pt.is_temporal(type))

@@ -1,0 +1,151 @@
+"""FROM -> the entries of a query: names, aliases, windows, and how they are joined.
+
+An entry is a name, perhaps with a window and an alias. With a window it is a stream; without one it is a static
+table. Entries stand apart by commas or are joined by ``JOIN ... ON`` and ``CROSS JOIN``; every ON condition counts like
+one in WHERE, and a CROSS JOIN says that a missing condition is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import TokenType, exp
+
+from midstream.cql.model import Window, WindowKind
+from midstream.cql.names import listed, spelled
+from midstream.cql.syntax import Source, WindowText
+from midstream.cql.windows import WINDOWS_TEXT, window
+from midstream.errors import QueryError, did_you_mean
+
+_JOIN_WORDS = frozenset({
+    TokenType.JOIN, TokenType.LEFT, TokenType.RIGHT, TokenType.FULL, TokenType.OUTER, TokenType.INNER, TokenType.CROSS,
+    TokenType.SEMI, TokenType.ANTI, TokenType.NATURAL, TokenType.ASOF,
+})  # fmt: skip
+_ALL_BUT_PARENTHESIS = frozenset(TokenType) - {TokenType.L_PAREN}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of FROM, with the node that errors point at."""
+
+    alias: str
+    source: str
+    window: Window
+    node: exp.Expr
+
+
+@dataclass(frozen=True)
+class From:
+    """All entries, the conditions of their joins, and the pairs of entries that a CROSS JOIN connects."""
+
+    entries: tuple[Entry, ...]
+    conditions: tuple[exp.Expr, ...]
+    crossed: tuple[tuple[int, int], ...]
+
+
+def source_names(text: str) -> list[str]:
+    """The names of streams and tables in a query's FROM, as it spells them.
+
+    >>> source_names("SELECT * FROM orders [ROWS 5] o JOIN rates ON o.currency = rates.currency")
+    ['orders', 'rates']
+    """
+    select = Source(text).parse()
+    entries = [select.args.get("from_"), *(select.args.get("joins") or [])]
+    return [_written(entry.this) for entry in entries if entry is not None and isinstance(entry.this, exp.Table)]
+
+
+def _written(table: exp.Table) -> str:
+    return ".".join(part.name for part in table.parts)
+
+
+def read_from(source: Source, select: exp.Select, schemas: Mapping[str, pa.Schema]) -> From:
+    """The FROM clause of a SELECT."""
+    clause = select.args.get("from_")
+    if clause is None:
+        raise source.error(source.tokens[0], "FROM is missing", f"{WINDOWS_TEXT} after a stream's name")
+    joins: list[exp.Join] = select.args.get("joins") or []
+    entries: list[Entry] = []
+    conditions: list[exp.Expr] = []
+    crossed: list[tuple[int, int]] = []
+    left_side = 0
+    used: set[WindowText] = set()
+    for number, node in enumerate([clause.this, *(join.this for join in joins)]):
+        entry = _entry(source, node, schemas, used)
+        twice = next((one for one in entries if one.alias.casefold() == entry.alias.casefold()), None)
+        if twice is not None:
+            raise source.error(node, f"'{entry.alias}' stands in FROM twice", "give one of them another alias")
+        entries.append(entry)
+        if number == 0:
+            continue
+        join = joins[number - 1]
+        before = source.before(source.extent(node)[0])
+        if before is not None and before.token_type == TokenType.COMMA:
+            left_side = number
+            continue
+        _check_join(source, join)
+        if join.args.get("on") is not None and not _is_assumed(join.args["on"]):
+            conditions.append(join.args["on"])
+        elif join.kind == "CROSS":
+            crossed.extend((left, number) for left in range(left_side, number))
+    for one in source.windows:
+        if one not in used:
+            raise source.error(one.start, f"'[{one.words}]' has no place", "a window stands after a name in FROM")
+    if all(entry.window.kind is WindowKind.STATIC for entry in entries):
+        names = listed(entry.source for entry in entries)
+        what = f"no entry of FROM is a stream: a name without a window is a static table ({names})"
+        right = "write a window such as [RANGE 10 MINUTES] or [UNBOUNDED] after a stream's name"
+        raise source.error(entries[0].node, what, right)
+    return From(tuple(entries), tuple(conditions), tuple(crossed))
+
+
+def _entry(source: Source, node: exp.Expr, schemas: Mapping[str, pa.Schema], used: set[WindowText]) -> Entry:
+    if isinstance(node, exp.Subquery | exp.Select):
+        opening = source.before(source.extent(node)[0], _ALL_BUT_PARENTHESIS)
+        raise source.error(opening or node, "a subquery is not supported", "write a stream's name")
+    extra = [key for key, value in node.args.items() if value and key not in ("this", "alias", "db", "catalog")]
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or extra:
+        what = f"'{source.written(node)}' is not supported in FROM"
+        raise source.error(node, what, "write a stream's name, its window and its alias")
+    written = _written(node)
+    found = spelled(written, schemas)
+    if not found:
+        right = f"{did_you_mean(written, schemas)}streams given: {listed(schemas)}"
+        raise source.error(node, f"unknown stream '{written}'", right)
+    if len(found) > 1:
+        raise source.error(node, f"ambiguous stream '{written}'", f"streams given: {listed(found)}")
+    alias = node.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        raise source.error(node, "a list of columns after an alias is not supported", "write the alias alone")
+    ends = [source.extent(part)[1] for part in (node.parts[-1], alias.this if alias else None) if part is not None]
+    mine = [one for one in source.windows if one.after in ends]
+    used.update(mine)
+    if len(mine) > 1:
+        raise source.error(mine[1].start, f"'{written}' has two windows", "write one")
+    try:
+        size = window(mine[0].words) if mine else Window(WindowKind.STATIC)
+    except QueryError as error:
+        what, _, right = str(error).partition("; ")
+        raise source.error(mine[0].start, what, right or WINDOWS_TEXT) from None
+    return Entry(alias.this.name if alias else found[0], found[0], size, node)
+
+
+def _check_join(source: Source, join: exp.Join) -> None:
+    """Refuse everything but JOIN, INNER JOIN and CROSS JOIN."""
+    words = " ".join(str(join.args[key]) for key in ("global_", "method", "side", "kind") if join.args.get(key))
+    name = source.extent(join.this)[0]
+    earlier = source.before(name, _JOIN_WORDS)
+    place = name if earlier is None else source.after(earlier)
+    if words.upper() not in ("", "INNER", "CROSS"):
+        raise source.error(place, f"{words.upper()} JOIN is not supported", "write JOIN ... ON or CROSS JOIN")
+    if join.args.get("using"):
+        raise source.error(join.args["using"][0], "USING is not supported", "write ON with both columns")
+    extra = [key for key, value in join.args.items() if value and key not in ("this", "kind", "on")]
+    if extra:
+        raise source.error(place, f"'{source.written(join)}' is not supported", "write JOIN ... ON or CROSS JOIN")
+
+
+def _is_assumed(condition: exp.Expr) -> bool:
+    """Whether sqlglot made up the condition ``true`` for a JOIN without ON."""
+    return isinstance(condition, exp.Boolean) and not condition.meta

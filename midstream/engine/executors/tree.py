@@ -1,0 +1,247 @@
+"""The tree executor: takes deltas bottom-up through a plan of joins with partial states.
+
+One chunk, at a join with children L and R whose deltas dL and dR are known:
+
+1. fill the holes of L that dR will touch, and those of R that dL will touch;
+2. join dR with L as it was before this chunk, then dL with R including dR: every new pair once;
+3. store dL in L and dR in R; hand the pairs up as this join's delta, or emit them at the root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from midstream.cql.model import Query
+from midstream.engine.executors.protocol import IndexUsed
+from midstream.engine.joins.combos import Block, Delta, heads_of
+from midstream.engine.joins.filling import Filler, drained, store
+from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode, build, indexes_used
+from midstream.engine.stats import StateStats
+from midstream.kernels.types import Combos
+from midstream.plan.tree import Plan, quoted
+from midstream.state.hole import Hole
+from midstream.state.indexes import Ints
+from midstream.state.join_state import JoinState
+from midstream.state.window import BaseWindow, Renumbering
+
+_LARGEST_RESULT_BLOCK = 1 << 17
+#: A kept state that the new plan finds in another way is indexed anew if it is small, else it becomes a hole.
+REINDEXED_AT_ONCE = 1 << 15
+_FILLED_AT_ONCE = 1 << 20
+#: Memory of a dropped state is used again if it has this share of the largest one's room.
+_REUSED_SHARE = 1 / 4
+
+
+class TreeExecutor:
+    """Runs one plan over base windows that it shares with whoever else needs them.
+
+    With `since`, it knows only rows from these ids on, by input; other inputs, static tables, it knows whole, and what
+    joins these alone it computes at once, as an engine does when it is made: their rows never come again nor expire.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        plan: Plan,
+        windows: Sequence[BaseWindow],
+        since: Mapping[int, int] | None = None,
+    ):
+        self.plan = plan
+        self._query = query
+        self._windows = windows
+        self._since = dict(since) if since is not None else None
+        self._root = build(query, plan.root, windows)
+        self.filler = Filler(windows)
+        if since is not None:
+            for node in self.joins():
+                if not any(number in since for number in node.inputs):
+                    self._make_hole(node)
+            self.complete()
+
+    def make_holes(self) -> None:
+        """Declare every combination of the rows that the windows hold missing from every join state."""
+        for node in self.joins():
+            self._make_hole(node)
+
+    def _make_hole(self, node: JoinNode) -> None:
+        marks = {number: self._windows[number].tail for number in node.inputs}
+        is_empty = any(mark == self._windows[number].head for number, mark in marks.items())
+        if node.state is not None and not is_empty:
+            node.state.hole = Hole(node.inputs, marks)
+
+    def complete(self) -> None:
+        """Compute everything that is missing."""
+        for node in self.joins():
+            while node.state is not None and node.state.hole is not None:
+                self.filler.fill_some(node, _FILLED_AT_ONCE)
+
+    def successor(self, plan: Plan) -> TreeExecutor:
+        """An executor for another plan: what both plans have in common is kept, the rest is missing.
+
+        The states of this one are handed over, or their memory is: it is not to be used any more.
+        """
+        new = TreeExecutor(self._query, plan, self._windows)
+        held = {frozenset(node.inputs): node for node in self.joins() if node.state is not None}
+        missing = []
+        for node in new.joins():
+            old = held.get(frozenset(node.inputs))
+            if node.state is not None and not (old is not None and self._kept(old, node)):
+                missing.append(node)
+        kept = {id(node.state) for node in new.joins()}
+        dropped = [node.state for node in held.values() if node.state is not None and id(node.state) not in kept]
+        _make_room(missing, dropped)
+        for node in missing:
+            new._make_hole(node)
+        return new
+
+    def _kept(self, old: JoinNode, new: JoinNode) -> bool:
+        """Hand over a state with its hole, if the new plan can use it at little cost."""
+        assert old.state is not None and old.path is not None and new.path is not None
+        if old.inputs == new.inputs and old.path.signature == new.path.signature:
+            new.state = old.state
+            return True
+        if len(old.state) > REINDEXED_AT_ONCE or new.state is None:
+            return False
+        hole, combos = old.state.hole, old.state.entries(new.inputs)
+        new.state.hole = None if hole is None else hole.reordered(new.inputs)
+        store(new, Delta(new.inputs, combos, self._windows))
+        return True
+
+    @property
+    def plans_at_once(self) -> int:
+        """One."""
+        return 1
+
+    def indexes_used(self) -> Iterator[IndexUsed]:
+        """The hash indexes of base windows that this plan probes."""
+        return indexes_used(self.joins())
+
+    def joins(self) -> Iterator[JoinNode]:
+        """The joins of the plan, children first."""
+
+        def walk(node: LiveNode) -> Iterator[JoinNode]:
+            if isinstance(node, JoinNode):
+                yield from walk(node.left)
+                yield from walk(node.right)
+                yield node
+
+        return walk(self._root)
+
+    def process(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+        """Take rows that have just entered the windows through the plan; yields results in the order of FROM."""
+        self.filler.floor = floor
+        root = self._root
+        if isinstance(root, LeafNode):
+            if root.number in deltas:
+                yield deltas[root.number].combos
+            return
+        joins = list(self.joins())
+        if any(node.state is not None and node.state.hole is not None for node in joins):
+            self.filler.fill_ahead(joins, deltas)
+        left, right = self._delta(root.left, deltas), self._delta(root.right, deltas)
+        largest = max(len(left), len(right))
+        block = Block(len(root.inputs), min(_LARGEST_RESULT_BLOCK, max(root.least_block, 2 * largest)), True)
+        order = np.argsort(root.inputs)
+        for _ in self._pairs(root, left, right, block):
+            yield _ordered(block.content(), order)
+            block.count = 0
+        if block.count:
+            yield _ordered(block.content(), order)
+
+    def _delta(self, node: LiveNode, deltas: Mapping[int, Delta]) -> Delta:
+        """The combinations of a node that contain a new row."""
+        if isinstance(node, LeafNode):
+            return deltas.get(node.number) or Delta.of_rows(node.number, np.empty(0, np.int64), self._windows)
+        left, right = self._delta(node.left, deltas), self._delta(node.right, deltas)
+        block = Block(len(node.inputs), max(node.least_block, len(left) + len(right)), False)
+        drained(self._pairs(node, left, right, block))
+        return Delta(node.inputs, block.content(), self._windows)
+
+    def _pairs(self, node: JoinNode, left: Delta, right: Delta, block: Block) -> Iterator[None]:
+        # What new rows of a leaf touch has been filled ahead.
+        if len(right) and isinstance(node.right, JoinNode):
+            self.filler.fill_for(node.left, right)
+        if len(left) and isinstance(node.left, JoinNode):
+            self.filler.fill_for(node.right, left)
+        if len(right):
+            before = int(left.combos.rows[0, 0]) if isinstance(node.left, LeafNode) and len(left) else None
+            yield from node.matches(right, node.left, block, before, self._since)
+            store(node.right, right)
+        if len(left):
+            yield from node.matches(left, node.right, block, None, self._since)
+            store(node.left, left)
+
+    def purge(self, watermark: int) -> None:
+        """Forget entries that can never matter again, after the windows have forgotten their rows."""
+        heads = heads_of(self._windows)
+        if self._since is not None and all(mark <= heads[number] for number, mark in self._since.items()):
+            self._since = None
+        for node in self.joins():
+            if node.state is not None:
+                node.state.purge(watermark, heads)
+
+    def renumber(self, number: int, renumbering: Renumbering) -> None:
+        """The rows of an input's window have new ids."""
+        if self._since is not None and number in self._since:
+            self._since[number] = int(renumbering.apply(np.array([self._since[number]]))[0])
+        for node in self.joins():
+            if node.state is not None:
+                node.state.renumber(number, renumbering)
+
+    def after_push(self, watermark: int) -> TreeExecutor:
+        """Nothing to do: a plan runs until it is changed."""
+        return self
+
+    @property
+    def knows_all_rows(self) -> bool:
+        """Whether no row of the windows is left out."""
+        return self._since is None
+
+    def hole_bytes(self) -> int:
+        """What the records of the holes take."""
+        holes = (node.state.hole for node in self.joins() if node.state is not None)
+        return sum(hole.nbytes for hole in holes if hole is not None)
+
+    def holes(self) -> int:
+        """Live rows whose combinations may be missing, summed over the states."""
+        return sum(one.holes for one in self.state_stats())
+
+    def state_stats(self) -> list[StateStats]:
+        """The size of every join state, and how many rows of its driver are still in its hole."""
+        found = []
+        for node in self.joins():
+            if node.state is not None and node.path is not None:
+                aliases = tuple(self.plan.aliases[number] for number in node.inputs)
+                name = " ".join(quoted(alias) for alias in aliases)
+                driver = node.path.driver
+                hole = node.state.hole
+                holes = 0 if hole is None else hole.remaining(driver, self._windows[driver].head)
+                found.append(StateStats(name, "join", len(node.state), node.state.nbytes, holes, aliases))
+        return found
+
+
+def _make_room(nodes: Sequence[JoinNode], dropped: Sequence[JoinState]) -> None:
+    """Give the empty states of joins room for as many entries as the largest of the dropped ones had.
+
+    A large one's memory is used again, the widest entries' for the widest.
+    """
+    largest = max((state.capacity for state in dropped), default=0)
+    reused = sorted(
+        (state for state in dropped if state.capacity >= _REUSED_SHARE * largest), key=lambda state: len(state.inputs)
+    )
+    for node in sorted(nodes, key=lambda node: len(node.inputs), reverse=True):
+        assert node.state is not None
+        access = node.state.access
+        place = next((state for state in reversed(reused) if state.access is access), None)
+        if place is None:
+            node.state = JoinState(node.inputs, access, largest, node.state.meter)
+        else:
+            reused.remove(place)
+            node.state = JoinState.in_place_of(place, node.inputs)
+
+
+def _ordered(combos: Combos, order: Ints) -> Combos:
+    """Results with their columns in the order of FROM."""
+    return Combos(np.ascontiguousarray(combos.rows[:, order]), combos.starts, combos.ends)

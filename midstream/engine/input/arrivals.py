@@ -1,0 +1,168 @@
+"""Accepted rows of a stream -> what each of its inputs keeps of them.
+
+Here filters and projections are applied, and keys become codes: what arrives at a base window is only what joins and
+results need. A row whose key or band value is null can never join and goes no further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from midstream.cql.model import Column, Query, WindowKind, columns_of
+from midstream.cql.plain import plain_type
+from midstream.engine.expressions import compile_expression
+from midstream.engine.input.event_time import ends_of
+from midstream.kernels.types import LARGEST, SMALLEST
+from midstream.state.arrow import validity_of
+from midstream.state.indexes import Ints
+from midstream.state.keys import codes_of, is_hashed
+from midstream.state.window import Arrived, PayloadName, WindowLayout
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What an input has read: which rows passed its filters, which of them it kept (None: all), and what of these."""
+
+    rows: Arrived
+    passed: NDArray[np.bool_] | None
+    kept: NDArray[np.bool_] | None
+
+
+class InputReader:
+    """Reads the rows of one input."""
+
+    def __init__(self, query: Query, number: int):
+        self._number = number
+        self._input = query.inputs[number]
+        schema = query.schemas[self._input.source]
+        self._filters = [compile_expression(one) for one in self._input.filters]
+        self._keys = {
+            at: (one.by_input[number], compile_expression(one.by_input[number]))
+            for at, one in enumerate(query.key_classes)
+            if number in one.inputs
+        }
+        sides = {
+            at: band.left if band.left_input == number else band.right
+            for at, band in enumerate(query.bands)
+            if number in (band.left_input, band.right_input)
+        }
+        self._bands = {at: compile_expression(side) for at, side in sides.items()}
+        payload: dict[PayloadName, pa.DataType] = {
+            name: plain_type(schema.field(name).type) for name in self._input.columns
+        }
+        verified: dict[int, PayloadName] = {}
+        self._computed: list[int] = []
+        for at, (expression, _) in self._keys.items():
+            if not is_hashed(expression.type):
+                continue
+            if isinstance(expression, Column) and payload.get(expression.name) == expression.type:
+                verified[at] = expression.name
+            else:
+                verified[at] = at
+                self._computed.append(at)
+                payload[at] = expression.type
+        #: What the input's base window keeps of each row.
+        self.layout = WindowLayout(
+            self._input.window,
+            tuple(self._keys),
+            tuple(self._bands),
+            tuple(payload.items()),
+            query.tracks_arrivals,
+            verified,
+        )
+        read = [*self._input.filters, *(expression for expression, _ in self._keys.values()), *sides.values()]
+        names = {column.name for expression in read for column in columns_of(expression)}
+        names.update(self._input.columns)
+        #: The columns of the source that this input reads.
+        self.needed = tuple(name for name in schema.names if name in names)
+
+    def read(self, columns: Mapping[str, pa.Array], times: Ints | None, numbers: Numbers | None) -> Reading:
+        """What the input keeps of accepted rows. `times` is None for a static table.
+
+        `numbers` are those of all the rows, and needed only where the layout tracks arrivals.
+        """
+        length = len(next(iter(columns.values()))) if times is None else len(times)
+        named = {(self._number, name): columns[name] for name in self.needed}
+        passed = kept = self._passed(named, length)
+        if passed is not None:
+            chosen = pa.array(passed)
+            named = {place: values.filter(chosen) for place, values in named.items()}
+            length = int(np.count_nonzero(passed))
+        values = {at: evaluator(named, length) for at, (_, evaluator) in self._keys.items()}
+        bands = {at: evaluator(named, length) for at, evaluator in self._bands.items()}
+        joinable = _all_valid([*values.values(), *bands.values()])
+        if joinable is not None:
+            chosen = pa.array(joinable)
+            named = {place: array.filter(chosen) for place, array in named.items()}
+            values = {at: array.filter(chosen) for at, array in values.items()}
+            bands = {at: array.filter(chosen) for at, array in bands.items()}
+            length = int(np.count_nonzero(joinable))
+            if passed is None:
+                kept = joinable
+            else:
+                kept = passed.copy()
+                kept[passed] = joinable
+        payload: dict[PayloadName, pa.Array] = {at: values[at] for at in self._computed}
+        payload.update({name: named[self._number, name] for name in self._input.columns})
+        starts, ends = self._intervals(times if times is None or kept is None else times[kept], length)
+        arrived = Arrived(
+            starts,
+            ends,
+            {at: codes_of(array) for at, array in values.items()},
+            {at: codes_of(array) for at, array in bands.items()},
+            payload,
+        )
+        if self.layout.tracks_arrivals:
+            assert numbers is not None
+            numbers.give(arrived, kept)
+        return Reading(arrived, passed, kept)
+
+    def _passed(self, named: Mapping[tuple[int, str], pa.Array], length: int) -> NDArray[np.bool_] | None:
+        passed: NDArray[np.bool_] | None = None
+        for one in self._filters:
+            mask = one.mask(named, length)
+            passed = mask.copy() if passed is None else passed & mask
+        return None if passed is None or bool(passed.all()) else passed
+
+    def _intervals(self, times: Ints | None, length: int) -> tuple[Ints, Ints]:
+        window = self._input.window
+        starts = np.full(length, SMALLEST) if times is None else times
+        if window.kind is WindowKind.RANGE:
+            return starts, ends_of(starts, window.size)
+        return starts, np.full(length, LARGEST)
+
+
+class Numbers:
+    """Arrival numbers of a stream's accepted rows, and the first one's place in the stream, for ROWS windows."""
+
+    def __init__(self, arrivals: Ints, first_ordinal: int):
+        self._arrivals = arrivals
+        self._first_ordinal = first_ordinal
+
+    @classmethod
+    def of_table(cls, length: int) -> Numbers:
+        """Those of a static table, whose rows were there before anything arrived."""
+        return cls(np.full(length, SMALLEST), 0)
+
+    def give(self, rows: Arrived, kept: NDArray[np.bool_] | None) -> None:
+        """Number the rows that were kept."""
+        ordinals = np.arange(self._first_ordinal, self._first_ordinal + len(self._arrivals))
+        rows.arrivals = self._arrivals if kept is None else self._arrivals[kept]
+        rows.ordinals = ordinals if kept is None else ordinals[kept]
+        rows.stream_arrivals = self._arrivals
+        rows.first_ordinal = self._first_ordinal
+
+
+def _all_valid(arrays: list[pa.Array]) -> NDArray[np.bool_] | None:
+    """Where all arrays have values, or None if everywhere."""
+    valid: NDArray[np.bool_] | None = None
+    for array in arrays:
+        own = validity_of(array)
+        if own is not None:
+            valid = own.copy() if valid is None else valid & own
+    return None if valid is None or bool(valid.all()) else valid

@@ -1,0 +1,152 @@
+"""A push, checked and taken apart: accepted rows per stream, in chunks that fit the cache.
+
+Everything here is pure: nothing of the engine changes until every check of a push has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from midstream.engine.input.casting import cast_without_loss
+from midstream.kernels.types import LARGEST
+from midstream.state import sizes
+from midstream.state.indexes import Ints
+
+#: Rows of all streams together that are taken through the plan at once.
+CHUNK_ROWS = 1 << 17
+_SAMPLED = 64
+
+
+@dataclass
+class Accepted:
+    """Accepted rows of one stream: event times, needed columns, and arrival numbers if the query has ROWS windows.
+
+    `large` has the types of the columns whose values can be large. Where they are more than one array of that type
+    holds, the column has the type's wide form, until `chunks` has cut it.
+    """
+
+    times: Ints
+    columns: dict[str, pa.Array]
+    large: Mapping[str, pa.DataType] = field(default_factory=dict)
+    arrivals: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def taken(self, places: Ints) -> Accepted:
+        """The rows at these places, in this order."""
+        chosen = pa.array(places)
+        return Accepted(
+            self.times[places],
+            {name: values.take(chosen) for name, values in self.columns.items()},
+            self.large,
+            None if self.arrivals is None else self.arrivals[places],
+        )
+
+    def part(self, begin: int, end: int) -> Accepted:
+        return Accepted(
+            self.times[begin:end],
+            {name: values.slice(begin, end - begin) for name, values in self.columns.items()},
+            self.large,
+            None if self.arrivals is None else self.arrivals[begin:end],
+        )
+
+    def large_bytes(self) -> int:
+        """The bytes of the values that can be large."""
+        return sum(self.columns[name].nbytes for name in self.large)
+
+    def declared(self) -> Accepted:
+        """The same rows, all columns in their own types, for which they are few enough."""
+        for name, type in self.large.items():
+            if self.columns[name].type != type:
+                self.columns[name] = cast_without_loss(self.columns[name], type)
+        return self
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows that go through the plan together; no row of a later chunk is older than `unprocessed_from`."""
+
+    rows: dict[str, Accepted]
+    unprocessed_from: int = field(default=int(LARGEST))
+
+
+def in_order(accepted: Accepted) -> Accepted:
+    """Rows by event time, ties by position."""
+    times = accepted.times
+    if len(times) < 2 or bool((times[1:] >= times[:-1]).all()):
+        return accepted
+    return accepted.taken(np.argsort(times, kind="stable"))
+
+
+def number_arrivals(accepted: dict[str, Accepted], first: int) -> None:
+    """Number rows, given in order per stream, by event time; ties go by the order of the streams."""
+    streams = list(accepted.values())
+    times = np.concatenate([one.times for one in streams])
+    numbers = np.empty(len(times), np.int64)
+    numbers[np.argsort(times, kind="stable")] = np.arange(first, first + len(times))
+    begin = 0
+    for one in streams:
+        one.arrivals = numbers[begin : begin + len(one)]
+        begin += len(one)
+
+
+def chunks(accepted: dict[str, Accepted]) -> Iterator[Chunk]:
+    """Cut a push into chunks of about `CHUNK_ROWS` rows and at most about `sizes.PIECE_BYTES`; a small one is one."""
+    for chunk in _cut_by_time(accepted):
+        if any(rows.large for rows in chunk.rows.values()):
+            yield from cut_by_bytes(chunk)
+        else:
+            yield chunk
+
+
+def cut_by_bytes(chunk: Chunk) -> Iterator[Chunk]:
+    """Cut a chunk whose values are many bytes; all columns have their own types afterwards."""
+    rows = chunk.rows
+    total = sum(len(one) for one in rows.values())
+    if total < 2 or sum(one.large_bytes() for one in rows.values()) <= sizes.PIECE_BYTES:
+        yield Chunk({stream: one.declared() for stream, one in rows.items()}, chunk.unprocessed_from)
+        return
+    ends = _halves(rows, total // 2)
+    rest = {stream: one.part(ends[stream], len(one)) for stream, one in rows.items()}
+    oldest = min(int(one.times.min()) for one in rest.values() if len(one))
+    first = {stream: one.part(0, ends[stream]) for stream, one in rows.items()}
+    yield from cut_by_bytes(Chunk(first, min(oldest, chunk.unprocessed_from)))
+    yield from cut_by_bytes(Chunk(rest, chunk.unprocessed_from))
+
+
+def _halves(rows: dict[str, Accepted], size: int) -> dict[str, int]:
+    """How many rows of each stream are among the first `size`: by arrival where that counts, else stream by stream."""
+    numbers = [one.arrivals for one in rows.values() if one.arrivals is not None]
+    if numbers:
+        bound = np.sort(np.concatenate(numbers))[size]
+        return {stream: int(np.searchsorted(one.arrivals, bound)) for stream, one in rows.items()}  # type: ignore[arg-type]
+    ends = {}
+    for stream, one in rows.items():
+        ends[stream] = min(len(one), size)
+        size -= ends[stream]
+    return ends
+
+
+def _cut_by_time(accepted: dict[str, Accepted]) -> Iterator[Chunk]:
+    total = sum(len(one) for one in accepted.values())
+    if total <= CHUNK_ROWS + CHUNK_ROWS // 2:
+        yield Chunk(accepted)
+        return
+    ordered = {stream: in_order(one) for stream, one in accepted.items()}
+    sample = np.sort(np.concatenate([one.times[::_SAMPLED] for one in ordered.values()]))
+    pieces = max(1, round(total / CHUNK_ROWS))
+    bounds = np.unique(sample[np.arange(1, pieces) * len(sample) // pieces])
+    begins = dict.fromkeys(ordered, 0)
+    for bound in [*bounds.tolist(), None]:
+        rows = {}
+        for stream, one in ordered.items():
+            end = len(one) if bound is None else int(np.searchsorted(one.times, bound, side="right"))
+            rows[stream] = one.part(begins[stream], end)
+            begins[stream] = end
+        left = [int(one.times[begins[stream]]) for stream, one in ordered.items() if begins[stream] < len(one)]
+        yield Chunk(rows, min(left, default=int(LARGEST)))

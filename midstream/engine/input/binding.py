@@ -1,0 +1,96 @@
+"""A pushed table -> the columns that the query reads, in the types that its schema says, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from midstream.cql.model import without_zones
+from midstream.cql.plain import has_encoded, plain_type
+from midstream.cql.zones import instants
+from midstream.engine.input.casting import CAST_ERRORS, cast_without_loss, first_that_fails
+from midstream.errors import InputError
+from midstream.state import sizes
+from midstream.state.arrow import chunks_of
+from midstream.state.sizes import can_be_large, wide_type
+
+_SHOWN = 80
+
+
+class TableBinding:
+    """Finds the needed columns of a stream's or table's pushes; remembers where for the last schema seen."""
+
+    def __init__(
+        self, name: str, schema: pa.Schema, needed: Sequence[str], assumed_zones: Mapping[str, str] | None = None
+    ):
+        self._name = name
+        self._needed = tuple(needed)
+        self._zones = {column: zone for column, zone in (assumed_zones or {}).items() if column in needed}
+        schema = without_zones(schema, self._zones)
+        self._types = {column: plain_type(schema.field(column).type) for column in needed}
+        #: The types of the columns whose values can be large.
+        self.large = {column: type for column, type in self._types.items() if can_be_large(type)}
+        self._seen: pa.Schema | None = None
+        self._places: dict[str, int] = {}
+
+    def columns(self, table: pa.Table | pa.RecordBatch) -> dict[str, pa.Array]:
+        """The needed columns, each one contiguous array of its plain type, or of the wide one where it is too long."""
+        if not isinstance(table, pa.Table | pa.RecordBatch):
+            raise InputError(f"push: {self._name!r} got {type(table).__name__}; give a pyarrow Table or RecordBatch")
+        if self._seen is None or (table.schema is not self._seen and not table.schema.equals(self._seen)):
+            self._places = {column: self._place(table.schema, column) for column in self._needed}
+            self._seen = table.schema
+        found = {column: self._whole(column, table.column(place)) for column, place in self._places.items()}
+        for column, zone in self._zones.items():
+            found[column] = instants(found[column], zone)
+        return found
+
+    def _place(self, schema: pa.Schema, column: str) -> int:
+        places = schema.get_all_field_indices(column)
+        if not places:
+            places = [at for at, name in enumerate(schema.names) if name.lower() == column.lower()]
+        if len(places) == 1:
+            return int(places[0])
+        problem = "has no column" if not places else "has more than one column"
+        raise InputError(f"push: {self._name!r} {problem} {column!r}; columns given: {', '.join(schema.names)}")
+
+    def _whole(self, column: str, given: pa.ChunkedArray | pa.Array) -> pa.Array:
+        wanted, chunks = self._types[column], chunks_of(given)
+        if len(chunks) == 1 and given.type == wanted:
+            return chunks[0]
+        if column in self.large and not _fits(given):
+            wanted = wide_type(wanted)
+        parts = [self._cast(column, chunk, wanted) for chunk in chunks]
+        if len(parts) == 1:
+            return parts[0]
+        return pa.concat_arrays(parts) if parts else pa.array([], wanted)
+
+    def _cast(self, column: str, values: pa.Array, wanted: pa.DataType) -> pa.Array:
+        if values.type == wanted:
+            return values
+        try:
+            return cast_without_loss(values, wanted)
+        except CAST_ERRORS as problem:
+            declared = self._types[column]
+            raise InputError(
+                f"push: column {column!r} of {self._name!r} is {values.type} and does not cast to {declared} "
+                f"without loss ({problem}{_example(values, wanted)}); the schema given to the query says {declared}"
+            ) from None
+
+
+def _fits(given: pa.ChunkedArray | pa.Array) -> bool:
+    """Whether values surely fit into one array; how large encoded ones are shows when they are decoded."""
+    return given.nbytes <= sizes.PIECE_BYTES and not has_encoded(given.type)
+
+
+def _example(values: pa.Array, wanted: pa.DataType) -> str:
+    """The first value that does not cast, for a message."""
+    if len(values) == 0:
+        return ""
+    place = first_that_fails(values, lambda part: cast_without_loss(part, wanted))
+    try:
+        shown = str(values[place])
+    except (OverflowError, ValueError):  # Python has no such moment
+        shown = " ".join(values.slice(place, 1).to_string().split())
+    return f": {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '...'} in row {place}"

@@ -1,0 +1,138 @@
+"""The live nodes of a running plan: leaves that show a base window, joins that keep a state for the join above.
+
+        join            state: none (the root emits)
+       /    \\
+     join    leaf       state: combinations of R and S, found through the path of the join above
+    /    \\
+  leaf    leaf          base windows R and S, shared by all plans
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from midstream.cql.model import Query
+from midstream.engine.joins.access import BandPath, HashPath, Path, path_into
+from midstream.engine.joins.checks import Checks, checks_of_join
+from midstream.engine.joins.combos import Block, Delta
+from midstream.kernels.types import COUNT, VISITED, Layout
+from midstream.plan.tree import Leaf, Node
+from midstream.state.indexes import new_cursor
+from midstream.state.join_state import Access, JoinState
+from midstream.state.meter import Meter
+from midstream.state.window import BaseWindow
+
+_SMALLEST_BLOCK = 256
+_SMALLEST_LOOP_BLOCK = 1 << 13
+
+
+@dataclass
+class LeafNode:
+    """An input's base window. `path` is how the join above finds its rows."""
+
+    number: int
+    window: BaseWindow
+    path: Path | None = None
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return (self.number,)
+
+
+@dataclass
+class JoinNode:
+    """A join of two nodes. `state` holds its combinations for the join above; the root has none."""
+
+    left: LiveNode
+    right: LiveNode
+    checks: Checks
+    meter: Meter
+    path: Path | None = None
+    state: JoinState | None = None
+
+    def __post_init__(self) -> None:
+        self.inputs: tuple[int, ...] = self.left.inputs + self.right.inputs
+        self.slots_visited = 0
+
+    @property
+    def least_block(self) -> int:
+        """The room that a probe needs at least: nested loops propose much that is refused, a block at a time."""
+        loops = any(child.path is not None and child.path.access is Access.LOOP for child in (self.left, self.right))
+        return _SMALLEST_LOOP_BLOCK if loops else _SMALLEST_BLOCK
+
+    def other(self, child: LiveNode) -> LiveNode:
+        return self.right if child is self.left else self.left
+
+    def child_with(self, number: int) -> LiveNode:
+        """The child that has an input of this join."""
+        return self.left if number in self.left.inputs else self.right
+
+    def matches(
+        self,
+        delta: Delta,
+        child: LiveNode,
+        block: Block,
+        before: int | None = None,
+        since: Mapping[int, int] | None = None,
+    ) -> Iterator[None]:
+        """Join a delta of the other child with what `child` holds, into `block`.
+
+        Yields whenever a bounded block has to be emptied. With `before`, a leaf's rows from that id on are left out;
+        with `since`, those below that id of its input.
+        """
+        assert child.path is not None
+        if isinstance(child, LeafNode):
+            store: BaseWindow | JoinState = child.window
+            ring = child.window.ring(before, None if since is None else since.get(child.number))
+        else:
+            assert child.state is not None
+            store, ring = child.state, child.state.ring()
+        own_at, other_at = (0, len(child.inputs)) if child is self.left else (len(self.left.inputs), 0)
+        for step in child.path.steps(store, ring, delta, Layout(own_at, other_at)):
+            cursor = new_cursor()
+            while True:
+                cursor[COUNT] = block.count
+                is_done = step(block.combos, cursor)
+                self.checks.apply(block, int(cursor[COUNT]))
+                if is_done:
+                    self.slots_visited += int(cursor[VISITED])
+                    self.meter.slots_visited += int(cursor[VISITED])
+                    break
+                if block.is_bounded and block.is_half_full:
+                    yield
+                elif block.is_half_full:
+                    block.grow()
+
+
+LiveNode = LeafNode | JoinNode
+
+
+def indexes_used(joins: Iterable[JoinNode]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The hash indexes of base windows that joins probe: the input and the key classes of each."""
+    for node in joins:
+        for child in (node.left, node.right):
+            if isinstance(child, LeafNode) and isinstance(child.path, HashPath):
+                yield child.number, child.path.classes
+
+
+#: A window with more rows gets no new index: one class of a composite key finds its rows and the others are checked.
+_INDEXED_AT_ONCE = 1 << 15
+
+
+def build(query: Query, node: Node, windows: Sequence[BaseWindow]) -> LiveNode:
+    """Live nodes for a plan's tree, every join state empty and complete."""
+    if isinstance(node, Leaf):
+        return LeafNode(node.input, windows[node.input])
+    meter = windows[0].meter
+    left = build(query, node.left, windows)
+    right = build(query, node.right, windows)
+    left.path = path_into(query, left.inputs, right.inputs, windows)
+    right.path = path_into(query, right.inputs, left.inputs, windows)
+    for child, path in ((left, left.path), (right, right.path)):
+        if isinstance(child, JoinNode):
+            child.state = JoinState(child.inputs, path.access, meter=meter)
+        elif isinstance(path, HashPath) and not child.window.has_index(path.classes, _INDEXED_AT_ONCE):
+            child.path = HashPath(query, child.inputs, path.classes[:1], windows)
+    used_band = left.path.number if isinstance(left.path, BandPath) else None
+    return JoinNode(left, right, checks_of_join(query, left.inputs, right.inputs, used_band, windows), meter)

@@ -1,0 +1,1 @@
+"""What happens to results behind the topmost join, up to Arrow."""

@@ -1,0 +1,62 @@
+"""Results -> Arrow: the second and last time that payload is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from midstream.cql.model import Column, Query, WindowKind, columns_of
+from midstream.engine.expressions import Evaluator, compile_expression
+from midstream.kernels.types import Combos
+from midstream.state.indexes import Ints
+from midstream.state.sizes import can_be_large, pieces
+from midstream.state.window import BaseWindow
+
+
+class ResultBuilder:
+    """Makes result tables of one query."""
+
+    def __init__(self, query: Query, windows: Sequence[BaseWindow]):
+        self._windows = windows
+        self._schema = query.output_schema
+        self._time_type = query.time_type
+        self._ends_exist = any(one.window.kind is WindowKind.RANGE for one in query.inputs)
+        self._outputs: list[Column | Evaluator] = [
+            one.expr if isinstance(one.expr, Column) else compile_expression(one.expr) for one in query.outputs
+        ]
+        self._columns = tuple(
+            dict.fromkeys((column.input, column.name) for one in query.outputs for column in columns_of(one.expr))
+        )
+        payload = [dict(window.layout.payload) for window in windows]
+        self._large = [(number, name) for number, name in self._columns if can_be_large(payload[number][name])]
+
+    def empty(self) -> pa.Table:
+        """A result without rows."""
+        return self._schema.empty_table()
+
+    def tables(self, results: Combos) -> Iterator[pa.Table]:
+        """One row per result, with `valid_from` and `valid_to` last; in pieces if values are large."""
+        if not self._large:
+            yield self._table(results)
+            return
+        columns = [(self._windows[number].columns[name], number) for number, name in self._large]
+        for piece in pieces(columns, results.rows):
+            yield self._table(Combos(*(array[piece] for array in results)))
+
+    def _table(self, results: Combos) -> pa.Table:
+        length = len(results.starts)
+        values = {
+            (number, name): self._windows[number].columns[name].take(results.rows, number)
+            for number, name in self._columns
+        }
+        arrays = [
+            values[one.input, one.name] if isinstance(one, Column) else one(values, length) for one in self._outputs
+        ]
+        arrays.append(self._times(results.starts))
+        arrays.append(self._times(results.ends) if self._ends_exist else pa.nulls(length, self._time_type))
+        return pa.Table.from_arrays(arrays, schema=self._schema)
+
+    def _times(self, values: Ints) -> pa.Array:
+        return pa.Array.from_buffers(self._time_type, len(values), [None, pa.py_buffer(np.array(values))])

@@ -1,0 +1,1 @@
+"""What has to survive a restart, as tables and bytes."""

@@ -1,0 +1,1 @@
+"""What a cell keeps in Spark's state store."""

@@ -1,0 +1,221 @@
+"""A cell's part of the state store: its parcels and its ledger.
+
+The state variables never change: one map of parcels, one value of bytes. The ledger tells which parcels there are, so
+nothing is ever scanned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from midstream.cql.model import WindowKind
+from midstream.engine.input.event_time import ends_of
+from midstream.engine.snapshot.checkpoint import check_windows
+from midstream.engine.snapshot.format import same_or_reason
+from midstream.errors import SnapshotError, SparkError
+from midstream.kernels.types import LARGEST
+from midstream.spark.checkpoint.ledger import SNAPSHOT_LANE, Ledger, Parcel
+from midstream.spark.parcels.encoding import column_of, concatenated, from_stored, from_wire, to_stored
+from midstream.spark.routing.content import in_order
+from midstream.spark.routing.rules import difference
+from midstream.spark.spec import JoinSpec
+from midstream.state.arrow import single, values_of
+from midstream.state.indexes import Ints
+
+
+class ParcelMap(Protocol):
+    """What is used of Spark's map state."""
+
+    def getValue(self, key: tuple[int, int]) -> tuple[bytes] | None: ...
+    def updateValue(self, key: tuple[int, int], value: tuple[bytes]) -> None: ...
+    def removeKey(self, key: tuple[int, int]) -> None: ...
+
+
+class CellStore:
+    """The parcels of one cell, listed in its ledger."""
+
+    def __init__(self, spec: JoinSpec, parcels: ParcelMap, ledger: Ledger, where: str):
+        self._spec = spec
+        self._parcels = parcels
+        self.ledger = ledger
+        self._where = where
+
+    def read(self, listed: Sequence[Parcel]) -> Iterator[tuple[int, bytes]]:
+        """Stored parcels with their lanes."""
+        for one in listed:
+            yield one.lane, self._content(one)
+
+    def _content(self, parcel: Parcel) -> bytes:
+        found = self._parcels.getValue(parcel.key)
+        if found is None:
+            raise SparkError(
+                f"{self._where}: parcel {parcel.sequence} is listed but not in the state store; "
+                "restore the checkpoint from a copy"
+            )
+        return bytes(found[0])
+
+    def add(self, lane: int, rows: pa.Table) -> None:
+        """Store rows that have just been accepted: the same bytes, in whatever order they have come."""
+        for piece in in_order(rows, self._spec.routing.lanes[lane].event_time):
+            for part, content in to_stored(piece):
+                self._put(lane, part.num_rows, content, self._ends(lane, part))
+
+    def add_parcel(self, lane: int, parcel: bytes, times: Ints) -> None:
+        """Store a parcel as it has come; its rows have these event times."""
+        self._put(lane, len(times), parcel, self._ends_of(lane, times.max(keepdims=True)))
+
+    def _put(self, lane: int, rows: int, content: bytes, ends: Ints | None) -> None:
+        parcel = self.ledger.add(lane, rows, len(content), None if ends is None else int(ends.max()))
+        self._parcels.updateValue(parcel.key, (content,))
+
+    def rows(self, lane: int, parcels: Sequence[bytes]) -> pa.Table:
+        """The rows of parcels that have come over the wire."""
+        schema = self._spec.routing.cell_query.schemas[self._spec.routing.lanes[lane].name]
+        return concatenated((from_wire(one) for one in parcels), schema)
+
+    def _ends(self, lane: int, rows: pa.Table) -> Ints | None:
+        """When rows leave the last of their windows; None if they never do."""
+        name = self._spec.routing.lanes[lane].event_time
+        return None if name is None else self._ends_of(lane, values_of(single(rows[name]), "<i8"))
+
+    def _ends_of(self, lane: int, times: Ints) -> Ints | None:
+        longest = _longest([self._spec.windows[number] for number in self._spec.routing.lanes[lane].inputs])
+        return None if longest is None else ends_of(times, longest)
+
+    def times(self, lane: int, parcel: bytes) -> Ints:
+        """The event times of a parcel's rows in microseconds."""
+        name = self._spec.routing.lanes[lane].event_time
+        assert name is not None
+        return values_of(column_of(parcel, name), "<i8")
+
+    def replace_snapshot(self, pieces: Sequence[bytes]) -> None:
+        """Store an engine's snapshot instead of the one before."""
+        self._remove([one for one in self.ledger.parcels if one.lane == SNAPSHOT_LANE])
+        for piece in pieces:
+            parcel = self.ledger.add(SNAPSHOT_LANE, 0, len(piece), None)
+            self._parcels.updateValue(parcel.key, (piece,))
+
+    def expire(self, watermark: int) -> None:
+        """Forget parcels that no window has any more; the watermark is in microseconds."""
+        self._remove(self.ledger.expired(watermark))
+
+    def _remove(self, parcels: Sequence[Parcel]) -> None:
+        for one in parcels:
+            self._parcels.removeKey(one.key)
+        self.ledger.drop(parcels)
+
+    def renumber(self) -> None:
+        """Store the rows of static tables, which came parcel by parcel in any order, by content alone."""
+        listed = list(self.ledger.parcels)
+        rows = {
+            lane: self._rows_of([one for one in listed if one.lane == lane])
+            for lane in sorted({one.lane for one in listed})
+        }
+        self._remove(listed)
+        self.ledger.next_sequence = 0
+        for lane, table in rows.items():
+            self.add(lane, table)
+
+    def _rows_of(self, parcels: Sequence[Parcel]) -> pa.Table:
+        """The rows of stored parcels of one lane."""
+        schema = self._spec.routing.cell_query.schemas[self._spec.routing.lanes[parcels[0].lane].name]
+        return concatenated((from_stored(self._content(one), self._where) for one in parcels), schema)
+
+    def merge(self, watermark: int) -> None:
+        """Make one parcel of many small ones, without rows that no window has any more."""
+        for group in self.ledger.to_merge():
+            lane = group[0].lane
+            rows = self._rows_of(group)
+            ends = self._ends(lane, rows)
+            if ends is not None and len(ends) and int(ends.min()) < watermark:
+                rows = rows.filter(pa.array(ends >= watermark))
+            self._remove(group)
+            self.add(lane, rows)
+
+
+def opened(data: bytes | None, spec: JoinSpec, where: str) -> Ledger:
+    """The ledger of a cell, checked against the query as it is now; a new one if the cell has none."""
+    if data is None:
+        return Ledger(spec.routing.fingerprint(), spec.described, spec.windows, spec.columns, spec.plan)
+    ledger = Ledger.from_bytes(data, where)
+    found = difference(ledger.routing, spec.routing.fingerprint())
+    if found is not None:
+        raise SparkError(
+            f"{where}: rows would go to other cells than those in the checkpoint; {found}; "
+            "restart with the former query and options (partitions, rates, hot_keys), or start with a new checkpoint"
+        )
+    reason = same_or_reason(ledger.query, spec.described)
+    if reason is not None:
+        raise SparkError(
+            f"{where}: the checkpoint is of another query; {reason.replace('the snapshot', 'the checkpoint')}; "
+            "restart with the former query, or start with a new checkpoint"
+        )
+    if not spec.allow_incomplete:
+        _check_windows(spec, ledger, where)
+    _check_columns(spec, ledger, where)
+    if ledger.windows != spec.windows:
+        ledger.parcels = [_with_windows_of(spec, ledger, one) for one in ledger.parcels]
+    ledger.windows, ledger.columns = spec.windows, spec.columns
+    return ledger
+
+
+def _with_windows_of(spec: JoinSpec, ledger: Ledger, parcel: Parcel) -> Parcel:
+    """A stored parcel that leaves by the windows as they are now."""
+    if parcel.lane == SNAPSHOT_LANE:
+        return parcel
+    lane = spec.routing.lanes[parcel.lane]
+    before = _longest([ledger.windows[number] for number in lane.inputs])
+    now = _longest([spec.windows[number] for number in lane.inputs])
+    if now is None or lane.event_time is None:
+        return replace(parcel, until=None)
+    if parcel.until is None or before is None:
+        newest = ledger.reached.get(lane.source, int(LARGEST))  # at least that of the parcel
+        return replace(parcel, until=min(newest + now, int(LARGEST)))
+    return parcel if parcel.until == LARGEST else replace(parcel, until=min(parcel.until + now - before, int(LARGEST)))
+
+
+def _longest(windows: Sequence[Sequence[Any]]) -> int | None:
+    """The longest of a lane's windows; None if a row can stay for ever."""
+    if any(kind != WindowKind.RANGE.value for kind, _ in windows):
+        return None
+    longest: int = max(size for _, size in windows)
+    return longest
+
+
+def _check_windows(spec: JoinSpec, ledger: Ledger, where: str) -> None:
+    try:
+        check_windows(spec.query, ledger.windows)
+    except SnapshotError as problem:
+        told = str(problem).removeprefix("restore: ")
+        raise SparkError(
+            f"{where}: {told}, or accept results that lack older rows with allow_incomplete=True"
+        ) from problem
+
+
+def _check_columns(spec: JoinSpec, ledger: Ledger, where: str) -> None:
+    for lane, columns in spec.columns.items():
+        kept = ledger.columns[lane]
+        for name, type in columns.items():
+            if name not in kept:
+                raise SparkError(
+                    f"{where}: the checkpoint did not keep column {name!r} of {lane!r}; "
+                    "use only columns that the query used when the checkpoint was made, or start with a new checkpoint"
+                )
+            if kept[name] != type:
+                raise SparkError(
+                    f"{where}: the checkpoint has column {name!r} of {lane!r} as {kept[name]}, the query as {type}; "
+                    f"cast it to {kept[name]} before the join, or start with a new checkpoint"
+                )
+
+
+def without_late(times: Ints, rows: pa.Table, watermark: int) -> tuple[pa.Table, Ints | None]:
+    """The rows at or after the watermark, and where the late ones were; None if there are none."""
+    if len(times) == 0 or int(times.min()) >= watermark:
+        return rows, None
+    late = times < watermark
+    return rows.filter(pa.array(~late)), np.flatnonzero(late)

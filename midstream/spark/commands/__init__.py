@@ -1,0 +1,1 @@
+"""What somebody outside tells a running join."""

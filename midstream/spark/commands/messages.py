@@ -1,0 +1,147 @@
+"""Commands: what somebody outside tells a running join, as data.
+
+A command is a small JSON file in a folder that is one more source of the streaming query. So it is in Spark's offset
+log, is replayed with a batch that failed, and takes effect exactly once.
+
+The first batch of a new checkpoint reads all files that the folder has, those too that were meant for an earlier
+checkpoint and taken there. It obeys none of them: commands count from the second batch on. Whoever gave one too early
+is told so.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from midstream.errors import EngineError, PlanError
+from midstream.spark.parcels.packing import Mapper, calls, packed_rows
+from midstream.spark.task import current_batch, settle
+
+#: The lane of parcels that hold a command.
+COMMAND_LANE = -3
+#: Meant for no cell, but one more file: a batch runs although there are no rows, and every cell is called.
+CHECK = json.dumps({"do": "check"})
+_LONGEST_REASON = 160
+#: The answer to commands that a checkpoint finds in its first batch.
+TOO_EARLY = "the checkpoint is new and obeys commands from its second batch on; give this one again"
+
+
+@dataclass(frozen=True)
+class Command:
+    """Change the plan of some cells, or of all if `cells` is None."""
+
+    plan: str
+    strategy: str | None = None
+    cells: tuple[int, ...] | None = None
+    identity: str = field(default_factory=lambda: f"{time.time_ns():020d}-{secrets.token_hex(4)}")
+
+    def to_json(self) -> str:
+        """What is written into the folder."""
+        cells = None if self.cells is None else list(self.cells)
+        return json.dumps(
+            {"id": self.identity, "do": "migrate", "plan": self.plan, "strategy": self.strategy, "cells": cells}
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Command:
+        """What `to_json` wrote; a ValueError that says what is wrong with anything else."""
+        try:
+            told = json.loads(text)
+        except ValueError:
+            raise ValueError("it is not JSON") from None
+        if not isinstance(told, dict) or told.get("do") != "migrate":
+            raise ValueError('it is not {"do": "migrate", ...}')
+        plan, strategy, cells = told.get("plan"), told.get("strategy"), told.get("cells")
+        if not isinstance(plan, str):
+            raise ValueError("it has no plan")
+        if not (strategy is None or isinstance(strategy, str)):
+            raise ValueError("its strategy is not a text")
+        if not (cells is None or (isinstance(cells, list) and all(type(one) is int for one in cells))):
+            raise ValueError("its cells are not a list of numbers")
+        identity = told.get("id")
+        if not isinstance(identity, str) or not identity:
+            raise ValueError("it has no id")
+        return cls(plan, strategy, None if cells is None else tuple(cells), identity)
+
+
+@dataclass(frozen=True)
+class Addressed:
+    """A command as it reaches a cell; `refusal` says why it cannot be meant for anybody."""
+
+    identity: str
+    plan: str
+    strategy: str | None
+    refusal: str | None = None
+
+    def to_bytes(self) -> bytes:
+        return json.dumps([self.identity, self.plan, self.strategy, self.refusal]).encode()
+
+    @classmethod
+    def from_bytes(cls, parcel: bytes) -> Addressed:
+        return cls(*json.loads(parcel))
+
+
+def addressed(text: str, cells: int, is_first_batch: bool = False) -> Iterator[tuple[int, Addressed]]:
+    """The cells that a command file is meant for. What is meant for nobody is answered by cell 0."""
+    if text == CHECK:
+        return
+    try:
+        command = Command.from_json(text)
+    except ValueError as problem:
+        yield 0, Addressed(_identity_in(text), "", None, f"the command was not understood: {problem}")
+        return
+    chosen = range(cells) if command.cells is None else command.cells
+    unknown = [cell for cell in chosen if not 0 <= cell < cells]
+    refusal = f"there is no cell {unknown[0]}; cells: 0 to {cells - 1}" if unknown else None
+    refusal = TOO_EARLY if is_first_batch else refusal
+    for cell in chosen if refusal is None else [0]:
+        yield cell, Addressed(command.identity, command.plan, command.strategy, refusal)
+
+
+def _identity_in(text: str) -> str:
+    try:
+        return str(json.loads(text).get("id"))[:60]
+    except (ValueError, AttributeError):
+        return "unknown"
+
+
+def command_packer(cells: int) -> Mapper:
+    """What `mapInArrow` does with command files: a parcel for each cell that a command is meant for."""
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
+        yield from calls(cells)
+        is_first = current_batch() == 0
+        for batch in batches:
+            found = [one for text in batch.column(0).to_pylist() for one in addressed(text or "", cells, is_first)]
+            if found:
+                yield packed_rows([(cell, COMMAND_LANE, 0, 0, 0, one.to_bytes()) for cell, one in found])
+
+    return pack
+
+
+def obey(commands: Sequence[Addressed], migrate: Callable[[str, str | None], object]) -> list[list[str]]:
+    """Carry commands out in the order in which they were given; an answer each: its id and a reason if refused.
+
+    An error that is no refusal goes through and fails the batch.
+    """
+    answers = []
+    for one in sorted(commands, key=lambda one: one.identity):
+        reason = one.refusal
+        if reason is None:
+            try:
+                migrate(one.plan, one.strategy)
+            except (EngineError, PlanError) as problem:
+                reason = str(problem)
+        answers.append([one.identity, "" if reason is None else _shortened(reason)])
+    return answers
+
+
+def _shortened(reason: str) -> str:
+    """A reason that fits into a report, and shows that there was more of it."""
+    return reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 4].rsplit(" ", 1)[0] + " ..."

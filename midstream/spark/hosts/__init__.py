@@ -1,0 +1,1 @@
+"""The processes that keep the engines of cells alive between batches."""

@@ -1,0 +1,199 @@
+"""A cell: one engine over the rows that are routed to it, and what one batch does to it.
+
+Where it runs, in a host process or in a worker, makes no difference here. A stamp says which committed batch the engine
+stands at: whoever pushes names the stamp that the state store has, and is refused if the engine stands elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from midstream.cql.model import Column
+from midstream.errors import SparkError
+from midstream.kernels.types import SMALLEST
+from midstream.plan import parse_plan
+from midstream.session import Engine
+from midstream.spark.checkpoint.ledger import SNAPSHOT_LANE
+from midstream.spark.commands.messages import Addressed, obey
+from midstream.spark.parcels.encoding import concatenated, from_stored, from_wire, to_wire
+from midstream.spark.spec import JoinSpec
+from midstream.state.arrow import single
+
+#: No watermark yet.
+NONE_YET = int(SMALLEST)
+#: Results leave in pieces of about so many bytes.
+RESULT_BYTES = 8 << 20
+#: When pieces have so many bytes they are handed on while the batch still runs, so that nobody holds all of them.
+HELD_BYTES = 256 << 20
+_PIECE = 8 << 20
+_HEAVY_SAMPLE = 2_000
+_HEAVY_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Loading:
+    """Where an engine has to go on: the plan, the watermark of the last batch, and the stored parcels by lane."""
+
+    plan: str | None
+    watermark: int
+    parcels: Iterable[tuple[int, bytes]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a batch gave: results as parcels, what the engine tells about itself, and its snapshot if one is needed.
+
+    Results that were handed on while the batch ran are not among these.
+    """
+
+    results: list[bytes]
+    report: dict[str, Any]
+    snapshot: list[bytes] = field(default_factory=list)
+
+
+class Cell:
+    """The engine of one cell."""
+
+    def __init__(self, spec: JoinSpec):
+        self._spec = spec
+        self._query = spec.routing.cell_query
+        self._lanes = spec.routing.lanes
+        self._engine: Engine | None = None
+        self._watermark = NONE_YET
+        self.stamp: str | None = None
+
+    def load(self, loading: Loading, stamp: str) -> None:
+        """Go on from what was stored under this stamp, every join state a hole."""
+        self.stamp = None
+        parts: dict[int, list[pa.Table]] = {}
+        snapshot: list[bytes] = []
+        for lane, parcel in loading.parcels:
+            if lane == SNAPSHOT_LANE:
+                snapshot.append(parcel)
+            else:
+                parts.setdefault(lane, []).append(from_stored(parcel, f"lane {self._lanes[lane].name!r}"))
+        self._watermark = loading.watermark
+        if snapshot:
+            self._engine = Engine.restore(
+                self._query, b"".join(snapshot), plan=loading.plan, strategy=self._spec.strategy
+            )
+            self._engine.migrate(self._engine.plan, strategy="jisc")
+        else:
+            self._engine = self._resumed(loading, parts)
+        self.stamp = stamp
+
+    def _resumed(self, loading: Loading, parts: Mapping[int, Sequence[pa.Table]]) -> Engine:
+        rows = {lane.name: self._table(at, parts.get(at, ())) for at, lane in enumerate(self._lanes)}
+        tables = {name: rows.pop(name) for name in self._query.tables}
+        strategy = self._spec.strategy
+        if not any(table.num_rows for table in rows.values()):
+            engine = Engine(self._query, plan=loading.plan, tables=tables, strategy=strategy)
+            engine.push({}, watermark=loading.watermark)
+            return engine
+        return Engine.resume(self._query, rows, loading.watermark, tables=tables, plan=loading.plan, strategy=strategy)
+
+    def _table(self, lane: int, tables: Sequence[pa.Table]) -> pa.Table:
+        return concatenated(tables, self._query.schemas[self._lanes[lane].name])
+
+    def push(
+        self,
+        stamp: str,
+        next_stamp: str,
+        watermark: int,
+        parcels: Sequence[tuple[int, bytes]],
+        commands: Sequence[bytes] = (),
+        hand_on: Callable[[list[bytes]], None] | None = None,
+    ) -> Outcome:
+        """Take in a batch: commands, then the rows, judged by the watermark of the batch before, then the watermark.
+
+        That is how Spark's own operators judge: one before the join may hand over rows between the two watermarks.
+        Results that are many are given to `hand_on` bit by bit, the last of them are in the outcome. If a batch does
+        not end well, the engine has to be loaded again.
+        """
+        if self._engine is None or self.stamp != stamp:
+            raise SparkError(f"cell: the engine stands at {self.stamp!r}, the store at {stamp!r}; load it first")
+        self.stamp = None
+        began = time.perf_counter()
+        parts: dict[int, list[pa.Table]] = {}
+        for lane, parcel in parcels:
+            parts.setdefault(lane, []).append(from_wire(parcel))
+        rows = {self._lanes[lane].name: self._table(lane, tables) for lane, tables in parts.items()}
+        self._follow_schedule(watermark)
+        answers = obey([Addressed.from_bytes(one) for one in commands], self._engine.migrate)
+        results: list[bytes] = []
+        rows_out = held = 0
+        for table in self._engine.push_batches(rows, watermark=watermark):
+            rows_out += table.num_rows
+            for piece in _pieces(table):
+                results.append(to_wire(piece))
+                held += len(results[-1])
+            if hand_on is not None and held > HELD_BYTES:
+                hand_on(results)
+                results, held = [], 0
+        self._watermark = watermark
+        report = self._report(rows) | {"out": rows_out, "seconds": time.perf_counter() - began, "answers": answers}
+        self.stamp = next_stamp
+        return Outcome(results, report, self._snapshot())
+
+    def _follow_schedule(self, watermark: int) -> None:
+        assert self._engine is not None
+        due = [plan for moment, plan in self._spec.schedule if self._watermark < moment <= watermark]
+        if due and (plan := parse_plan(due[-1], self._query.aliases)) != self._engine.plan:
+            self._engine.migrate(plan)
+
+    def _snapshot(self) -> list[bytes]:
+        assert self._engine is not None
+        if not self._spec.needs_snapshots:
+            return []
+        content = self._engine.snapshot().to_bytes()
+        return [content[at : at + _PIECE] for at in range(0, len(content), _PIECE)]
+
+    # What it tells about itself --------------------------------------------------------------------------------------
+
+    def _report(self, rows: dict[str, pa.Table]) -> dict[str, Any]:
+        assert self._engine is not None
+        stats, migration = self._engine.stats(), self._engine.migration
+        report: dict[str, Any] = {"plan": str(self._engine.plan), "bytes": stats.state_bytes}
+        if migration is not None:
+            report["migration"] = {
+                "strategy": migration.strategy,
+                "phase": migration.phase,
+                "percent": round(migration.percent, 1),
+                "holes": migration.holes_left,
+                "to": migration.to_plan,
+            }
+        heavy = self._heavy_key(rows)
+        return report if heavy is None else report | {"heavy": heavy}
+
+    def _heavy_key(self, rows: dict[str, pa.Table]) -> list[Any] | None:
+        """A join key that many of the batch's rows have: its column, its value as text, and its share of a sample."""
+        heaviest: list[Any] | None = None
+        for key_class in self._query.key_classes:
+            for number, key in key_class.keys:
+                one = self._query.inputs[number]
+                table = rows.get(one.source)
+                if table is None or table.num_rows < _HEAVY_SAMPLE or not isinstance(key, Column):
+                    continue
+                places = pa.array(np.linspace(0, table.num_rows - 1, _HEAVY_SAMPLE).astype(np.int64))
+                counts = pc.value_counts(single(table[key.name]).take(places))
+                most = int(np.argmax(counts.field("counts").to_numpy()))
+                share = counts.field("counts")[most].as_py() / _HEAVY_SAMPLE
+                if share >= _HEAVY_SHARE and (heaviest is None or share > heaviest[2]):
+                    heaviest = [f"{one.alias}.{key.name}", str(counts.field("values")[most].as_py())[:60], share]
+        return heaviest
+
+
+def _pieces(table: pa.Table) -> Iterable[pa.Table]:
+    """The same rows in pieces of about `RESULT_BYTES`."""
+    if table.num_rows == 0:
+        return
+    size = max(1, int(table.num_rows * min(1.0, RESULT_BYTES / max(table.nbytes, 1))))
+    for begin in range(0, table.num_rows, size):
+        yield table.slice(begin, size)

@@ -1,0 +1,230 @@
+"""A host: the process that keeps a cell's engine alive between Spark's batches.
+
+Spark's Python workers come and go, and a cell is handed to any of them. The host stays. It listens on a Unix socket in
+a folder that only its user may enter, talks to one worker at a time, and leaves when its query run is over, when nobody
+has come for a while, or at once when the executor's JVM or its Python daemon is gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from midstream.errors import MidstreamError
+from midstream.spark.hosts import wire
+from midstream.spark.hosts.cell import Cell, Loading
+from midstream.spark.spec import JoinSpec
+
+#: How long a worker may keep the host waiting in the middle of a conversation.
+PATIENCE = 600.0
+#: A lock that is held for longer than this is a host's, not that of somebody who sweeps.
+_CLAIM_SECONDS = 0.5
+#: The marks of runs that are over are kept for longer than a task could live on after its run.
+_MARK_SECONDS = 600.0
+
+
+def serve(folder: Path, name: str, watched: Sequence[int], idle: float) -> None:
+    """Serve one cell until it is time to leave."""
+    lock = claimed(folder / f"{name}.lock")
+    if lock is None:
+        return  # another host has this cell already
+    path = folder / f"{name}.sock"
+    sweep(folder)
+    for process in watched:
+        threading.Thread(target=_leave_with, args=(process, folder, name), daemon=True).start()
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(path))
+        os.chmod(path, 0o600)
+        listener.listen(8)
+        listener.settimeout(idle)
+        conversation = Conversation()
+        try:
+            # Looked up after the socket is there: whoever ends the run sets the mark first and looks for sockets then.
+            while not over_mark(folder, name).exists():
+                connection, _ = listener.accept()
+                with connection:
+                    if is_same_user(connection):
+                        connection.settimeout(PATIENCE)
+                        conversation.hold(connection)
+        except TimeoutError:
+            pass  # idle for too long
+        finally:
+            clean_up(folder, name)
+
+
+class Conversation:
+    """Answers one worker after the other."""
+
+    def __init__(self) -> None:
+        self._cell: Cell | None = None
+
+    def hold(self, connection: socket.socket) -> None:
+        """Answer until the worker leaves."""
+        try:
+            while True:
+                header, blobs = wire.receive(connection)
+                try:
+                    answer, results = self._answer(header, blobs, connection)
+                except MidstreamError as problem:
+                    answer, results = {"error": str(problem), "is_ours": True}, []
+                except Exception:
+                    answer, results = {"error": traceback.format_exc(), "is_ours": False}, []
+                wire.send(connection, answer, results)
+        except (OSError, wire.Broken):
+            return
+
+    def _answer(
+        self, header: dict[str, Any], blobs: list[bytes], connection: socket.socket
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        action = header.get("do")
+        if action == "greet":
+            return {"stamp": None if self._cell is None else self._cell.stamp}, []
+        if action == "load":
+            self._cell = None
+            cell = Cell(JoinSpec.from_json(header["spec"]))
+            stored = _parcels(connection, header["count"])
+            cell.load(Loading(header["plan"], header["watermark"], stored), header["stamp"])
+            self._cell = cell
+            return {"stamp": cell.stamp}, []
+        if action == "push":
+            if self._cell is None or self._cell.stamp != header["stamp"]:
+                return {"refused": None if self._cell is None else self._cell.stamp}, []
+            lanes = header["lanes"]
+            parcels, commands = list(zip(lanes, blobs, strict=False)), blobs[len(lanes) :]
+            outcome = self._cell.push(
+                header["stamp"],
+                header["next"],
+                header["watermark"],
+                parcels,
+                commands,
+                lambda results: wire.send(connection, {"more": True}, results),
+            )
+            report = outcome.report | {"resident": resident_bytes()}
+            return {"report": report, "results": len(outcome.results)}, outcome.results + outcome.snapshot
+        return {"error": f"unknown request {action!r}", "is_ours": False}, []
+
+
+def _parcels(connection: socket.socket, count: int) -> Iterator[tuple[int, bytes]]:
+    """Stored parcels follow one by one, so that neither side holds them all twice."""
+    for _ in range(count):
+        header, (parcel,) = wire.receive(connection)
+        yield header["lane"], parcel
+
+
+def is_same_user(connection: socket.socket) -> bool:
+    """Whether the other side of a Unix socket runs as this user; the folder keeps others out already."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, user, _ = struct.unpack("3i", packed)
+    return bool(user == os.getuid())
+
+
+def resident_bytes() -> int:
+    """The memory that this process has in use."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+# Coming and going ----------------------------------------------------------------------------------------------------
+
+
+def over_mark(folder: Path, name: str) -> Path:
+    """The file that says that the run of a host is over; a task that outlives its run must not start a host again."""
+    return folder / f"{name.rsplit('-', 2)[0]}.over"
+
+
+def claimed(path: Path) -> int | None:
+    """Hold a file's lock for as long as this process lives; None if another host holds it."""
+    deadline = time.monotonic() + _CLAIM_SECONDS
+    while True:
+        descriptor = _locked(path, os.O_CREAT)
+        if descriptor is not None or time.monotonic() > deadline:
+            return descriptor
+        time.sleep(0.01)
+
+
+def _locked(path: Path, flags: int = 0) -> int | None:
+    """The lock of the file that has this name now; None if it is held or the file is gone."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | flags, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Between opening and locking the name may have gone to another file, whose lock this is not.
+        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(descriptor)
+    return None
+
+
+def sweep(folder: Path) -> None:
+    """Take away what killed hosts have left behind: locks that nobody holds, and their sockets; and old marks."""
+    for path in folder.glob("*.lock"):
+        descriptor = _locked(path)
+        if descriptor is not None:
+            path.with_suffix(".sock").unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+            os.close(descriptor)
+    for path in folder.glob("*.over"):
+        try:
+            if time.time() - path.stat().st_mtime > _MARK_SECONDS:
+                path.unlink(missing_ok=True)
+        except FileNotFoundError:
+            continue
+
+
+def _leave_with(process: int, folder: Path, name: str) -> None:
+    """Leave when a process has gone."""
+    try:
+        if hasattr(os, "pidfd_open"):
+            watched = select.poll()
+            watched.register(os.pidfd_open(process), select.POLLIN)
+            watched.poll()
+        else:
+            while True:
+                os.kill(process, 0)
+                time.sleep(0.5)
+    except OSError:
+        pass  # gone already
+    clean_up(folder, name)
+    os._exit(0)
+
+
+def clean_up(folder: Path, name: str) -> None:
+    """Take away what a host has made, while it still holds its lock."""
+    for suffix in (".sock", ".lock"):
+        (folder / f"{name}{suffix}").unlink(missing_ok=True)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run as a process of its own: see `midstream.spark.hosts.pool`."""
+    parser = argparse.ArgumentParser(description="Keeps the engine of one cell between Spark's batches.")
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--watch", type=int, nargs="+", required=True)
+    parser.add_argument("--idle", type=float, required=True)
+    chosen = parser.parse_args(arguments)
+    serve(chosen.folder, chosen.name, chosen.watch, chosen.idle)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

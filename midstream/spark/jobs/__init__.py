@@ -1,0 +1,1 @@
+"""Complete Spark jobs: the demos and the soak."""

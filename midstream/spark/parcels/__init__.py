@@ -1,0 +1,1 @@
+"""Rows as bytes, on the wire and in the state store."""

@@ -1,0 +1,137 @@
+"""Rows of Spark <-> parcels: the two functions around the stateful operator.
+
+Before it, each stream's record batches are split by cell and leave as a few large rows, one parcel each: Spark then
+shuffles and hands over parcels instead of rows. After it, results are taken out of their parcels again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from midstream.spark.parcels.encoding import from_wire, to_wire
+from midstream.spark.parcels.result_ids import ResultIds
+from midstream.spark.parcels.spool import parcels_behind
+from midstream.spark.routing.cell_numbers import cell_number, spark_hash
+from midstream.spark.routing.router import Router
+from midstream.spark.spec import JoinSpec
+from midstream.spark.task import current_batch, is_first_task, settle
+
+#: Rows are split, and packed, when so many or so many bytes of them have come.
+ROWS_AT_ONCE = 1 << 18
+BYTES_AT_ONCE = 64 << 20
+PACKED = pa.schema(
+    {
+        "cell": pa.int32(),
+        "lane": pa.int32(),
+        "home": pa.int64(),
+        "dropped": pa.int64(),
+        "rejected": pa.int64(),
+        "parcel": pa.binary(),
+    }
+)
+PACKED_DDL = "cell int, lane int, home bigint, dropped bigint, rejected bigint, parcel binary"
+#: The lane of a row without rows of a stream, which may tell how far the stream is.
+NO_LANE = -2
+RESULT_DDL = "cell int, parcel binary, report string"
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The latest event time that a source's task has seen, in microseconds; None if it has seen none."""
+
+    source: str
+    newest: int | None
+
+    def to_bytes(self) -> bytes:
+        return json.dumps([self.source, self.newest]).encode()
+
+    @classmethod
+    def from_bytes(cls, parcel: bytes) -> Reached:
+        return cls(*json.loads(parcel))
+
+
+def packed_rows(rows: list[tuple[int, int, int, int, int, bytes]]) -> pa.RecordBatch:
+    cells, *others = zip(*rows, strict=True)
+    columns = [[cell_number(cell) for cell in cells], *others]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, PACKED, strict=True)], schema=PACKED
+    )
+
+
+def calls(cells: int) -> Iterator[pa.RecordBatch]:
+    """A row without content for every cell, from the first of a batch's packing tasks: all cells are called.
+
+    So each of them knows the watermark of the batch before, and a checkpoint which was made with another routing is
+    noticed before any output, even if the cells that get rows are new.
+    """
+    if is_first_task():
+        yield packed_rows([(cell, NO_LANE, 0, 0, 0, b"") for cell in range(cells)])
+
+
+Mapper = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def packer(spec: JoinSpec, source: str, names: Sequence[str]) -> Mapper:
+    """What `mapInArrow` does with the rows of a source, whose columns have these names."""
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        router = _router(spec, source)
+        settle()
+        yield from calls(spec.cells)
+        for table in _gathered(batches):
+            split = router.split(table.rename_columns(names))
+            rows = [(part.cell, part.lane, part.home, 0, 0, to_wire(part.rows)) for part in split.parts]
+            if split.newest is not None or split.rejected or split.dropped:
+                rows.append((0, NO_LANE, 0, split.dropped, split.rejected, Reached(source, split.newest).to_bytes()))
+            for at in range(0, len(rows), 64):
+                yield packed_rows(rows[at : at + 64])
+
+    return pack
+
+
+_routers: dict[tuple[str, str], Router] = {}
+
+
+def _router(spec: JoinSpec, source: str) -> Router:
+    """Workers live for many tasks: what is worked out once is kept."""
+    key = (spec.identity, source)
+    if key not in _routers:
+        if len(_routers) >= 64:
+            _routers.clear()
+        _routers[key] = Router(spec.routing, source)
+    return _routers[key]
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Spark's small record batches in larger tables."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
+            yield pa.Table.from_batches(held)
+            held, rows, size = [], 0, 0
+    if rows:
+        yield pa.Table.from_batches(held)
+
+
+def opener(schema: pa.Schema, with_ids: bool = False) -> Mapper:
+    """What `mapInArrow` does with the operator's output: results of this schema, with a name each on request."""
+
+    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
+        ids = ResultIds(current_batch() or 0) if with_ids else None
+        for batch in batches:
+            for number, parcel in zip(batch.column("cell"), batch.column("parcel"), strict=True):
+                for content in parcels_behind(memoryview(parcel.as_buffer())) if parcel.is_valid else ():
+                    table = from_wire(content)
+                    table = table if ids is None else ids.named(spark_hash(number.as_py()), table)
+                    yield from (table if table.schema.equals(schema) else table.cast(schema)).to_batches()
+
+    return unpack

@@ -1,0 +1,1 @@
+"""What cells tell about a batch, and what users read of it."""

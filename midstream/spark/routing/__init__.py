@@ -1,0 +1,1 @@
+"""Which rows go to which cells."""

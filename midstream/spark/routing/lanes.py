@@ -1,0 +1,175 @@
+"""Lanes: what travels to the cells, and the query that an engine in a cell runs over it.
+
+Rows of a source travel in a lane and enter all the lane's aliases when they arrive. Aliases of one source share a lane
+if their rows go to the same cells and pass the same filters. Other aliases have lanes of their own: a row that
+came into a cell for one of them must not be seen there by the others, or they would find results twice. Filters are
+applied before rows travel, so a cell's query has none, and only the columns travel that are needed after them.
+
+With ROWS windows there is one cell, and rows that a filter or a null key removes still count. There a lane is a
+source, nothing is removed, and the cell's query is the query itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from midstream.cql.model import Cast, Column, Expr, Literal, Query, columns_of
+from midstream.cql.plain import plain_type
+from midstream.spark.routing.hot import HotKey
+from midstream.spark.routing.shares import Shares
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one dimension, of more than one coordinate, does with the rows of a lane.
+
+    The coordinate is the hash of `key`, if there is one. Rows without key, and rows whose key's code is among `hot`,
+    are spread by the hash of the row, if `spreads`, or else copied to every coordinate.
+    """
+
+    dimension: int
+    share: int
+    stride: int
+    key: Expr | None
+    spreads: bool
+    hot: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Rows of a source on their way to the cells, for the inputs with these numbers.
+
+    Expressions are those of the first input. `keys` are columns without whose values a row joins nothing.
+    """
+
+    name: str
+    source: str
+    inputs: tuple[int, ...]
+    event_time: str | None
+    steps: tuple[Step, ...]
+    filters: tuple[Expr, ...]
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def copies(self) -> int:
+        """How many cells a row goes to, if its key is not hot."""
+        return math.prod(step.share for step in self.steps if step.key is None and not step.spreads)
+
+
+def lanes_of(query: Query, shares: Shares, hot: Sequence[HotKey]) -> tuple[Lane, ...]:
+    """The lanes in the order of their first aliases."""
+    whole = query.tracks_arrivals
+    members: dict[object, list[int]] = {}
+    for number, one in enumerate(query.inputs):
+        steps = tuple(_at_zero_step(step) for step in _steps(query, shares, hot, number))
+        filters = frozenset(_at_zero(expr) for expr in one.filters)
+        members.setdefault((one.source,) if whole else (one.source, steps, filters), []).append(number)
+    names = _names(query, list(members.values()))
+    return tuple(
+        _lane(query, shares, hot, name, numbers, whole) for name, numbers in zip(names, members.values(), strict=True)
+    )
+
+
+def cell_query_of(query: Query, lanes: Sequence[Lane]) -> Query:
+    """The query that runs in a cell: its sources are the lanes, in which every event time is an instant already."""
+    whole = query.tracks_arrivals
+    lane_of = {number: lane for lane in lanes for number in lane.inputs}
+    inputs = tuple(
+        replace(one, source=lane_of[number].name, filters=one.filters if whole else ())
+        for number, one in enumerate(query.inputs)
+    )
+    schemas = {}
+    for lane in lanes:
+        given = query.schemas[lane.source]
+        schemas[lane.name] = pa.schema([pa.field(name, plain_type(given.field(name).type)) for name in lane.columns])
+    delays = {lane.name: query.delays[lane.source] for lane in lanes if lane.source in query.delays}
+    return replace(query, inputs=inputs, schemas=schemas, delays=delays, assumed_zones={})
+
+
+def _lane(query: Query, shares: Shares, hot: Sequence[HotKey], name: str, numbers: Sequence[int], whole: bool) -> Lane:
+    first = query.inputs[numbers[0]]
+    needed = {name for number in numbers for name in _needed(query, number, whole)}
+    if first.event_time is not None:
+        needed.add(first.event_time)
+    names = query.schemas[first.source].names
+    keys = set.intersection(
+        *({one.name for one in _sides(query, number) if isinstance(one, Column)} for number in numbers)
+    )
+    return Lane(
+        name=name,
+        source=first.source,
+        inputs=tuple(numbers),
+        event_time=first.event_time,
+        steps=_steps(query, shares, hot, numbers[0]),
+        filters=() if whole else first.filters,
+        keys=() if whole else tuple(sorted(keys)),
+        # A table of which nothing is read still has a number of rows.
+        columns=tuple(one for one in names if one in needed) or tuple(names[:1]),
+    )
+
+
+def _names(query: Query, groups: Sequence[Sequence[int]]) -> list[str]:
+    """A lane is called like its source, if it is the source's only one, else also by its first alias."""
+    sources = [query.inputs[numbers[0]].source for numbers in groups]
+    names: list[str] = []
+    for source, numbers in zip(sources, groups, strict=True):
+        name = source if sources.count(source) == 1 else f"{source} as {query.aliases[numbers[0]]}"
+        while name != source and name.lower() in (one.lower() for one in (*query.schemas, *names)):
+            name += "'"
+        names.append(name)
+    return names
+
+
+def _steps(query: Query, shares: Shares, hot: Sequence[HotKey], number: int) -> tuple[Step, ...]:
+    hot_in = {one.dimension: one for one in hot}
+    steps = []
+    stride = 1
+    for place, one in enumerate(shares.dimensions):
+        key = None
+        spreads = one.key_class is None and number in one.inputs
+        codes: tuple[int, ...] = ()
+        if one.key_class is not None and number in one.inputs:
+            key = query.key_classes[one.key_class].by_input[number]
+            if place in hot_in:
+                spreads, codes = hot_in[place].spread == number, hot_in[place].codes
+        if one.share > 1:
+            steps.append(Step(place, one.share, stride, key, spreads, codes))
+        stride *= one.share
+    return tuple(steps)
+
+
+def _sides(query: Query, number: int) -> Iterable[Expr]:
+    """What of an input is compared as keys and bands; where one of these is null, a row joins nothing."""
+    for one in query.key_classes:
+        if number in one.inputs:
+            yield one.by_input[number]
+    for band in query.bands:
+        if band.left_input == number:
+            yield band.left
+        if band.right_input == number:
+            yield band.right
+
+
+def _needed(query: Query, number: int, with_filters: bool) -> set[str]:
+    """The columns that are read after the filters, or also by them."""
+    one = query.inputs[number]
+    read = [*_sides(query, number), *(one.filters if with_filters else ())]
+    return {*one.columns, *(column.name for expr in read for column in columns_of(expr))}
+
+
+def _at_zero(expr: Expr) -> Expr:
+    """An expression of any one input as if it were of the first, to compare expressions of different aliases."""
+    if isinstance(expr, Column):
+        return replace(expr, input=0)
+    if isinstance(expr, Cast):
+        return replace(expr, operand=_at_zero(expr.operand))
+    return expr if isinstance(expr, Literal) else replace(expr, args=tuple(_at_zero(arg) for arg in expr.args))
+
+
+def _at_zero_step(step: Step) -> Step:
+    return step if step.key is None else replace(step, key=_at_zero(step.key))
