@@ -160,7 +160,7 @@ def sql(
         start_state_stores(session)
         return joined(spec, frames, waits, None, result_id, known_as)
     folder = _control_folder(session, spec, place)
-    listen(session).expect(known_as, None if folder is None else folder.path)
+    listen(session).expect(known_as, spec, None if folder is None else folder.path)
     return joined(spec, frames, waits, None if folder is None else folder.commands, result_id, known_as)
 
 

@@ -88,9 +88,31 @@ def plan_of_frame(frame: Any) -> str:
     return str(frame._explain_string(extended=True))
 
 
+# Queries that have started -------------------------------------------------------------------------------------------
+
+
+def _execution(session: Any, query: str) -> Any:
+    """The JVM's side of a query that has started in a classic session."""
+    return session.streams.get(query)._jsq.streamingQuery()
+
+
 def plan_of_query(session: Any, query: str) -> str:
-    """The plan of a query that has started in a classic session, as text, a node a line."""
-    return str(session.streams.get(query)._jsq.streamingQuery().analyzedPlan().toString())
+    """The plan of a query, as text, a node a line."""
+    return str(_execution(session, query).analyzedPlan().toString())
+
+
+def used_checkpoint(session: Any, query: str) -> str | None:
+    """Where the checkpoint of a query is; None if no batch has ended in it."""
+    checkpoint = str(_execution(session, query).resolvedCheckpointRoot())
+    commits = session._jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/commits")
+    files = commits.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+    return checkpoint if files.exists(commits) and len(files.listStatus(commits)) else None
+
+
+def fail_query(session: Any, query: str, reason: str) -> None:
+    """Have a query fail before its next batch, as an error in the background of a batch would."""
+    problem = session._jvm.java.lang.IllegalStateException(reason)
+    _execution(session, query).errorNotifier().markError(problem)
 
 
 # Sources and checkpoints ---------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The driver's listener: keeps each cell's last report, logs migrations, sends hosts home when their query ends.
 
-It also sees when the query of a join has started, and puts the session's settings back then.
+It also sees when the query of a join has started. Then it puts the session's settings back, and has the query fail if
+it cannot go on from its checkpoint.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+from midstream.spark.checkpoint.restart import refusal, stored_ledgers
 from midstream.spark.commands.control_folder import ControlFolder, folders_in
-from midstream.spark.compat import QuickListener, is_connect, plan_of_query
+from midstream.spark.compat import QuickListener, fail_query, is_connect, plan_of_query, used_checkpoint
 from midstream.spark.hosts import pool
-from midstream.spark.reports.totals import joins_in, reports_by_join
+from midstream.spark.reports.totals import joins_in, operators_in, reports_by_join
 from midstream.spark.settings import put_back
+from midstream.spark.spec import JoinSpec
 
 _logger = logging.getLogger("midstream")
 
@@ -33,24 +36,45 @@ class JoinListener(QuickListener):
         #: The joins whose queries have not started yet.
         self._expected: set[str] = set()
         self._folders: dict[str, str] = {}
+        #: The joins without control, by what tells them apart: commands do not make a batch that checks them.
+        self._unchecked: dict[str, JoinSpec] = {}
         #: The control folders of the joins of each query run.
         self._told: dict[str, dict[str, ControlFolder]] = {}
 
-    def expect(self, join: str, folder: str | None) -> None:
-        """A join was made, which is controlled through a folder; its query will start."""
+    def expect(self, join: str, spec: JoinSpec, folder: str | None) -> None:
+        """A join was made, which may be controlled through a folder; its query will start."""
         self._expected.add(join)
         if folder is not None:
             self._folders[join] = folder
+        else:
+            self._unchecked[spec.operator] = spec
 
     def onQueryStarted(self, event: Any) -> None:
         """A classic session calls it before `start` returns, when the query has its own copy of all settings."""
         session = self._session()
-        if session is None or is_connect(session) or not self._expected:
+        if session is None or is_connect(session) or not (self._expected or self._unchecked):
             return
+        query = str(event.id)
         try:
-            self._put_back(joins_in(plan_of_query(session, str(event.id))))
+            plan = plan_of_query(session, query)
+            self._put_back(joins_in(plan))
         except Exception:
             _logger.exception("midstream: the settings of the session could not be put back")
+            return
+        specs = [self._unchecked[operator] for operator in operators_in(plan) if operator in self._unchecked]
+        if specs:
+            self._check(session, query, specs)
+
+    def _check(self, session: Any, query: str, specs: list[JoinSpec]) -> None:
+        """Have a query fail at once if the cells would refuse to go on from its checkpoint."""
+        try:
+            checkpoint = used_checkpoint(session, query)
+            ledgers = [] if checkpoint is None else stored_ledgers(session, checkpoint)
+            reason = next((told for spec in specs if (told := refusal(ledgers, spec)) is not None), None)
+            if reason is not None:
+                fail_query(session, query, reason)
+        except Exception:
+            _logger.info("midstream: the checkpoint could not be checked before the first batch", exc_info=True)
 
     def _put_back(self, joins: Iterable[str]) -> None:
         """Put settings back once the last of the joins that need them has started."""

@@ -26,7 +26,7 @@ from midstream.spark.commands.messages import command_packer
 from midstream.spark.parcels import result_ids
 from midstream.spark.parcels.packing import PACKED_DDL, RESULT_DDL, opener, packer
 from midstream.spark.processor import JoinProcessor
-from midstream.spark.reports.totals import OBSERVATION, column_of
+from midstream.spark.reports.totals import OBSERVATION, OPERATOR, column_of
 from midstream.spark.routing.cell_numbers import cell_number
 from midstream.spark.spec import JoinSpec
 
@@ -75,7 +75,7 @@ def joined(
         F.max(F.when(F.col("cell") == cell_number(cell), F.col("report"))).alias(column_of(cell))
         for cell in range(spec.cells)
     ]
-    observed = results.observe(f"{OBSERVATION}_{name}", *reports)
+    observed = results.observe(f"{OBSERVATION}_{name}", *reports).alias(f"{OPERATOR}_{spec.operator}")
     schema = spec.query.output_schema
     if with_ids:
         schema = schema.append(pa.field(result_ids.COLUMN, pa.string()))

@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from midstream.spark.checkpoint.store import CellStore, opened, without_late
+from midstream.spark.checkpoint.store import LEDGER, PARCELS, CellStore, opened, without_late
 from midstream.spark.commands.messages import COMMAND_LANE
 from midstream.spark.hosts.cell import NONE_YET, Loading
 from midstream.spark.hosts.turn import Turn, take
@@ -75,8 +75,8 @@ class JoinProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         settle()
         self._handle = handle
-        self._parcels = handle.getMapState("parcels", "sequence bigint, lane int", "parcel binary")
-        self._ledger = handle.getValueState("ledger", "ledger binary")
+        self._parcels = handle.getMapState(PARCELS, "sequence bigint, lane int", "parcel binary")
+        self._ledger = handle.getValueState(LEDGER, "ledger binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         return self._take(key, Delivery.of(rows), timerValues)

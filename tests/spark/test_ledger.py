@@ -11,6 +11,7 @@ import pytest
 
 import midstream as ms
 from midstream.spark.checkpoint.ledger import FORMAT, MERGED_AT_ONCE, Ledger, Parcel
+from midstream.spark.checkpoint.restart import refusal
 from midstream.spark.checkpoint.store import CellStore, opened, without_late
 from midstream.spark.parcels.encoding import LARGEST_PARCEL, from_stored
 from midstream.spark.spec import JoinSpec
@@ -320,3 +321,16 @@ def test_stored_parcels_leave_by_the_windows_of_now(before: str, now: str, until
 def test_a_larger_window_is_taken_where_that_is_allowed() -> None:
     larger = TEXT.replace("10 SECONDS", "1 HOUR")
     assert reopened(larger, allow_incomplete=True).windows[0][1] == 3600 * SECOND
+
+
+def test_a_join_is_refused_before_its_start_only_if_no_ledger_fits_it() -> None:
+    """A query may have several joins, and nothing in a checkpoint says which of them a ledger is of."""
+    larger = spec_of(TEXT.replace("10 SECONDS", "11 SECONDS"))
+    fits, other = ((0, opened(None, spec, "").to_bytes()) for spec in (spec_of(), spec_of(cells=4)))
+    assert refusal([], spec_of()) is None
+    assert refusal([fits], spec_of()) is None and refusal([other, fits], spec_of()) is None
+    told = refusal([fits], larger)
+    assert told is not None and told.startswith("cell ") and "[RANGE 11 SECONDS]" in told
+    assert refusal([fits], replace(larger, allow_incomplete=True)) is None
+    told = refusal([other], spec_of())
+    assert told is not None and "cells: the checkpoint has 4, the query has 2" in told

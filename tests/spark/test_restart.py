@@ -142,8 +142,19 @@ def test_a_larger_window_that_counts_from_now(stopped: Stopped, tmp_path: Path) 
     ],
 )
 def test_what_the_checkpoint_cannot_serve(
-    stopped: Stopped, tmp_path: Path, text: str, options: dict[str, Any], told: list[str]
+    stopped: Stopped,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    options: dict[str, Any],
+    told: list[str],
 ) -> None:
+    """The cells refuse it in their first batch, where the driver could not read the checkpoint before."""
+
+    def fail(session: Any, checkpoint: str) -> Any:
+        raise OSError(f"{checkpoint} cannot be read")
+
+    monkeypatch.setattr("midstream.spark.listener.stored_ledgers", fail)
     found = streams.failure(stopped.query(text, **options), stopped.copy(tmp_path))
     assert all(part in found for part in told), found
 
@@ -220,20 +231,25 @@ def test_a_checkpoint_that_cannot_be_read(
     assert told in streams.failure(query(), tmp_path / "checkpoint")
 
 
-def test_a_changed_query_is_refused_although_no_rows_are_new(spark: Any, tmp_path: Path) -> None:
-    """With control on; the same query, or one that may go on, runs no batch for it."""
+@pytest.mark.parametrize("is_controlled", [False, True])
+def test_a_changed_query_is_refused_although_no_rows_are_new(spark: Any, tmp_path: Path, is_controlled: bool) -> None:
+    """The same query, or one that may go on, runs no batch for it."""
     Input({name: rows[:1] for name, rows in GIVEN.batches.items()}).write(tmp_path)
 
     def query(text: str = TEXT, **options: Any) -> Any:
         frames = {name: streams.stream(spark, tmp_path / name) for name in WINDOWS}
-        settings = {"partitions": 2, "control": tmp_path / "control", **options}
+        control = tmp_path / "control" if is_controlled else None
+        # A name that all of them have does not let one be taken for another.
+        settings = {"partitions": 1, "name": "changed", "control": control, **options}
         return ms.spark.sql(text, frames, "ts", streams.LONG, **settings)
 
     assert streams.run(query(), tmp_path / "checkpoint").rows
     assert not streams.run(query(plan=OTHER), tmp_path / "checkpoint").batches
     larger = streams.join_text({**WINDOWS, "b": 3600 * SECOND})
+    accepted = query(larger, allow_incomplete=True)
     failed = streams.start(query(larger), tmp_path / "checkpoint", streams.Ran())
     with pytest.raises(Exception, match="window"):
         failed.awaitTermination()
     told = ms.spark.reason(failed)
     assert told is not None and told.startswith("cell ") and "allow_incomplete=True" in told and "\n" not in told
+    assert not streams.run(accepted, tmp_path / "checkpoint").rows

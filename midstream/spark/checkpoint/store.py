@@ -27,6 +27,9 @@ from midstream.spark.spec import JoinSpec
 from midstream.state.arrow import single, values_of
 from midstream.state.indexes import Ints
 
+#: The names of the state variables, which a checkpoint keeps.
+PARCELS, LEDGER = "parcels", "ledger"
+
 
 class ParcelMap(Protocol):
     """What is used of Spark's map state."""

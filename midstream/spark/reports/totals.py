@@ -17,6 +17,9 @@ from midstream.errors import SparkError, shown
 
 #: The name of the observation, before the join's.
 OBSERVATION = "midstream"
+#: A join's part of a plan has this name and what tells the join apart.
+OPERATOR = "midstream_join"
+_OPERATOR = re.compile(rf"^\W*SubqueryAlias {OPERATOR}_(\w+)", re.MULTILINE)
 _OBSERVED = re.compile(rf"^\W*CollectMetrics {OBSERVATION}_(\w+)", re.MULTILINE)
 
 
@@ -32,6 +35,15 @@ def joins_in(plan: str) -> list[str]:
     ['ab12']
     """
     return _OBSERVED.findall(plan)
+
+
+def operators_in(plan: str) -> list[str]:
+    """What tells the joins in the text of a query's plan apart, also from others of the same name.
+
+    >>> operators_in("   +- SubqueryAlias midstream_join_ab12")
+    ['ab12']
+    """
+    return _OPERATOR.findall(plan)
 
 
 def cell_reports(progress: Any, join: str | None = None) -> dict[int, dict[str, Any]]:
