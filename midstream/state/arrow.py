@@ -40,7 +40,7 @@ def values_of(array: pa.Array, dtype: str) -> NDArray[Any]:
     return view(array.buffers()[1], dtype, array.offset, len(array))
 
 
-def validity_of(array: pa.Array) -> NDArray[np.bool_] | None:
+def validity_of(array: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_] | None:
     """Where an array has values, or None if it has no nulls."""
     if array.null_count == 0:
         return None
@@ -63,6 +63,15 @@ def byte_offsets(values: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]
     offsets = view(values.buffers()[1], "<i8" if large else "<i4", values.offset, len(values) + 1)
     data = values.buffers()[2]
     return offsets.astype(np.int64), view(data, "|u1", 0, data.size if data is not None else 0)
+
+
+def cast_text(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Values in another type; Arrow alone refuses a slice of text whose offsets are too large for the wanted type."""
+    if wanted in (pa.string(), pa.binary()) and values.type in (pa.large_string(), pa.large_binary()) and len(values):
+        last = view(values.buffers()[1], "<i8", values.offset + len(values), 1)
+        if last[0] > np.iinfo(np.int32).max:
+            values = pa.concat_arrays([values, values.slice(0, 0)])  # with offsets from 0 on
+    return values.cast(wanted)
 
 
 def chunks_of(column: pa.ChunkedArray | pa.Array) -> list[pa.Array]:

@@ -28,8 +28,10 @@ def is_hashed(type: pa.DataType) -> bool:
     )
 
 
-def codes_of(values: pa.Array) -> Ints:
-    """The codes of an array of key values; what stands at a null means nothing."""
+def codes_of(values: pa.Array | pa.ChunkedArray) -> Ints:
+    """The codes of key values; what stands at a null means nothing."""
+    if isinstance(values, pa.ChunkedArray):
+        return np.concatenate([codes_of(chunk) for chunk in values.chunks] or [np.empty(0, np.int64)])
     type = values.type
     if pat.is_decimal(type):
         codes = np.empty(len(values), np.int64)

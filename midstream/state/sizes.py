@@ -2,13 +2,15 @@
 
 Text, binaries and lists of Arrow have offsets of 32 bits: one array of them holds less than 2 GiB. Windows, snapshots
 and pushes hold more, in several arrays. What is made of many values, results above all, is made in pieces of about
-`PIECE_BYTES`: small enough for an expression to make values of it that are several times as long.
+`PIECE_BYTES`: small enough for an expression to make values of it that are several times as long. If it makes
+longer ones, it finds out before it fills an array beyond `ARRAY_BYTES`, and `in_pieces` gives it fewer rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +23,38 @@ Sizes = NDArray[np.int64]
 
 #: Values that differ in size are taken, sent through the plan and written in pieces of about so many bytes.
 PIECE_BYTES = 1 << 28
+
+#: The most bytes of one array with offsets of 32 bits, as Arrow counts it.
+ARRAY_BYTES = (1 << 31) - 2
+
+_Made = TypeVar("_Made")
+
+
+class ArrayTooLargeError(Exception):
+    """Values of several rows need more bytes than one array holds; `in_pieces` tries again with fewer rows."""
+
+    def __init__(self, needed: int):
+        super().__init__(f"{needed:,} bytes are more than one array holds")
+        #: In how many pieces the rows would fit if all were equally large.
+        self.pieces = -(-needed // ARRAY_BYTES)
+
+
+def in_pieces(make: Callable[[int, int], _Made], begin: int, end: int) -> Iterator[_Made]:
+    """What `make` makes of the rows from `begin` to `end`: all at once, or in pieces where that is too large.
+
+    `make` may raise `ArrayTooLargeError` for any rows but a single one.
+    """
+    try:
+        made = make(begin, end)
+    except ArrayTooLargeError as found:
+        pieces = min(max(found.pieces, 2), end - begin)
+    else:
+        yield made
+        return
+    assert pieces > 1, "what fails for several rows has to be possible, or null, for each of them"
+    bounds = [begin + (end - begin) * piece // pieces for piece in range(pieces + 1)]
+    for first, last in pairwise(bounds):
+        yield from in_pieces(make, first, last)
 
 
 class Sized(Protocol):

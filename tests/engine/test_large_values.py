@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 import midstream as ms
+from midstream.engine.expressions import limits, vectors
 from midstream.state import sizes
 
 TEXTS = pa.list_(pa.string())
@@ -41,6 +42,7 @@ def rows(count: int, type: pa.DataType, first: int = 0) -> pa.Table:
 def limit(monkeypatch: pytest.MonkeyPatch) -> int:
     """A limit of 1,000 bytes, as if that were what an array holds."""
     monkeypatch.setattr(sizes, "PIECE_BYTES", 1_000)
+    monkeypatch.setattr(sizes, "ARRAY_BYTES", 2_000)
     return 1_000
 
 
@@ -65,6 +67,97 @@ def test_predicates_and_expressions_over_large_values(limit: int, select: str) -
     found = engine.push({"b": rows(20, pa.string(), first=3)})
     pairs = sorted(zip(found["i"].to_pylist(), found["j"].to_pylist(), strict=True))
     assert pairs == [(i, j) for i in range(20) for j in range(3, 23) if i < j]
+
+
+LONGER = {
+    "concat": "concat(a.x, a.x, a.x, a.x, a.x, a.x, a.x, a.x, a.x, a.x)",
+    "replace": f"replace(a.x, '0', '{'z' * 20}')",
+    "replace a few": f"replace(a.x, '7', '{'z' * 900}')",
+    "constant": f"concat('{'y' * 900}', '{'z' * 600}')",
+    "case": f"CASE WHEN a.id > 5 THEN '{'y' * 700}' ELSE a.x END",
+    "number": "CAST(a.id AS STRING)",
+}
+
+
+def longer(name: str, at: int) -> str:
+    """What such an expression gives for a row."""
+    text = value(at, pa.string())
+    given = {
+        "concat": text * 10,
+        "replace": text.replace("0", "z" * 20),
+        "replace a few": text.replace("7", "z" * 900),
+        "constant": "y" * 900 + "z" * 600,
+        "case": "y" * 700 if at > 5 else text,
+        "number": str(at),
+    }[name]
+    assert isinstance(given, str)
+    return given
+
+
+@pytest.mark.parametrize("name", LONGER)
+@pytest.mark.parametrize("large", [True, False], ids=["large columns", "only large expressions"])
+def test_outputs_much_longer_than_their_columns(
+    name: str, large: bool, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not large:
+        monkeypatch.undo()
+        monkeypatch.setattr(sizes, "ARRAY_BYTES", 2_000)
+    engine = engine_of(pa.string(), select=f"a.id AS i, {LONGER[name]} AS x, b.id AS j")
+    engine.push({"a": rows(30, pa.string())})
+    pieces = list(engine.push_batches({"b": rows(4, pa.string())}))
+    assert all(piece.num_rows == 1 or piece["x"].nbytes <= 2_000 + 8 * 120 for piece in pieces)
+    assert len(pieces) > 1
+    found = pa.concat_tables(pieces)
+    assert sorted(zip(found["i"].to_pylist(), found["j"].to_pylist(), strict=True)) == [
+        (i, j) for i in range(30) for j in range(4)
+    ]
+    fits = {at: longer(name, at) if len(longer(name, at)) <= 2_000 else None for at in range(30)}
+    assert found["x"].to_pylist() == [fits[at] for at in found["i"].to_pylist()]
+    assert engine.push({"b": rows(1, pa.string(), 9)}).num_rows == 30, "the engine goes on"
+
+
+GROWN_A, GROWN_B = (f"replace({alias}.x, '0', 'zzzzzzzzzz')" for alias in "ab")
+CONDITIONS = {
+    "filter": f"a.id = b.id AND length({GROWN_A}) > 700",
+    "theta": f"a.k = b.k AND {GROWN_A} < {GROWN_B}",
+    "theta of both": "a.k = b.k AND concat(a.x, b.x, a.x, b.x, a.x, b.x) LIKE '%9%8%'",
+    "key": f"{GROWN_A} = {GROWN_B}",
+    "key and null": f"nullif({GROWN_A}, {GROWN_B.replace('b.x', 'a.y')}) = {GROWN_B}",
+    "band": f"length({GROWN_A}) BETWEEN length({GROWN_B}) - 5 AND length({GROWN_B}) + 5",
+    "searched in a constant": f"a.k = b.k AND contains('{'0001' * 200}', a.x) AND a.id = b.id",
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_conditions_on_text_much_longer_than_its_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = pa.schema({"k": pa.int64(), "id": pa.int64(), "x": pa.string(), "ts": pa.int64(), "y": pa.string()})
+    text = f"SELECT a.id AS i, b.id AS j FROM a [UNBOUNDED], b [RANGE 1 SECOND] WHERE {CONDITIONS[name]}"
+    query = ms.query(text, schemas={"a": schema, "b": schema}, event_time="ts")
+    too_large = []
+
+    class Counted(sizes.ArrayTooLargeError):
+        def __init__(self, needed: int):
+            super().__init__(needed)
+            too_large.append(needed)
+
+    monkeypatch.setattr(limits, "ArrayTooLargeError", Counted)
+    monkeypatch.setattr(vectors, "ArrayTooLargeError", Counted)
+
+    def found() -> list[tuple[int, int]]:
+        engine = ms.Engine(query)
+        left, right = rows(40, pa.string()), rows(30, pa.string(), 5)
+        left = left.append_column(
+            "y", pa.array([text if at % 3 else "" for at, text in enumerate(left["x"].to_pylist())])
+        )
+        engine.push({"a": left})
+        table = engine.push({"b": right.append_column("y", right["x"])})
+        return sorted(zip(table["i"].to_pylist(), table["j"].to_pylist(), strict=True))
+
+    expected = found()
+    assert expected and not too_large
+    monkeypatch.setattr(sizes, "ARRAY_BYTES", 2_000)
+    assert found() == expected
+    assert too_large
 
 
 @pytest.mark.parametrize("type", [pa.string(), pa.large_string(), TEXTS], ids=str)
@@ -151,3 +244,29 @@ def test_more_than_two_gibibytes_in_a_push_a_window_and_a_snapshot() -> None:
         seen += pc.utf8_slice_codeunits(piece["x"], 0, 10).cast(pa.int64()).to_pylist()
         assert piece["i"].to_pylist() == seen[-piece.num_rows :]
     assert sorted(seen) == list(range(MEGABYTES))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("grown", ["replace(a.x, '0', '{z}')", "concat({many})"], ids=["replace", "concat"])
+def test_outputs_of_more_than_two_gibibytes_made_of_less(grown: str) -> None:
+    """Twenty megabytes of text in a push, five gigabytes in its results, each piece of which is right."""
+    engine = engine_of(
+        pa.string(), select=f"{grown.format(z='z' * 250, many=', '.join(['a.x'] * 250))} AS x, a.id AS i"
+    )
+    texts = pa.array([f"{at % 10}" + "0" * 999 for at in range(1, 20_001)])
+    ids = np.arange(1, 20_001)
+    left = pa.table([np.zeros(20_000, np.int64), ids, texts, np.ones(20_000, np.int64)], names=["k", "id", "x", "ts"])
+    engine.push({"b": rows(1, pa.string())})
+    total, seen = 0, []
+    for piece in engine.push_batches({"a": left}):
+        piece.validate()
+        assert piece["x"].nbytes < 2**31
+        total += pc.sum(pc.binary_length(piece["x"])).as_py()
+        digits = pc.utf8_slice_codeunits(piece["x"], 0, 1)
+        seen += [
+            number
+            for number, digit in zip(piece["i"].to_pylist(), digits.to_pylist(), strict=True)
+            if digit == (str(number % 10) if number % 10 or "concat" in grown else "z")
+        ]
+    assert total > 2 * 2**31
+    assert sorted(seen) == ids.tolist()

@@ -27,6 +27,9 @@ from .naive import Result, naive_join
 from .report import describe
 from .spec import Case, Row, pushed_table
 
+_LONGEST_VALUE = 200
+"""More bytes than any text of a case has, also while it is computed."""
+
 #: What a column may become when a snapshot is restored under another schema.
 OTHER_TYPES = (pa.int32(), pa.int64(), pa.float64(), pa.string(), pa.large_string(), pa.decimal128(20, 4), pa.date32())
 
@@ -277,10 +280,14 @@ def run(case: Case, expected: Expected, ways: Iterable[Way], query: Any = None) 
 
 @contextlib.contextmanager
 def large_from(piece_bytes: int | None) -> Iterator[None]:
-    """Have the engine cut values into pieces of so many bytes; None leaves its own limit."""
-    before = sizes.PIECE_BYTES
-    sizes.PIECE_BYTES = before if piece_bytes is None else piece_bytes
+    """Have the engine cut values into pieces of so many bytes; None leaves its own limit.
+
+    Arrays that expressions make then hold little more than the longest value.
+    """
+    before = sizes.PIECE_BYTES, sizes.ARRAY_BYTES
+    if piece_bytes is not None:
+        sizes.PIECE_BYTES, sizes.ARRAY_BYTES = piece_bytes, max(piece_bytes, _LONGEST_VALUE)
     try:
         yield
     finally:
-        sizes.PIECE_BYTES = before
+        sizes.PIECE_BYTES, sizes.ARRAY_BYTES = before

@@ -20,6 +20,7 @@ import midstream as ms
 from midstream.cql.model import Query
 from midstream.spark.routing.router import Router, Split
 from midstream.spark.routing.rules import Routing, difference, routing_for
+from midstream.state import sizes
 from tests.oracle.compare import multiset, rows_of
 
 from .cells_run import CellsRun, check_split
@@ -122,6 +123,16 @@ def test_any_kind_of_key(where: str) -> None:
     query = make(f"SELECT o.ts, p.ts AS t, o.f, p.c, p.tags FROM o [W], p [W] WHERE {where}")
     for cells in (1, 2, 3, 8):
         agrees(query, data_for(query), cells)
+
+
+@pytest.mark.parametrize("key", ["concat({0}.s, {0}.s, {0}.s)", "length(replace({0}.s, '1', 'yyyyyyyyyy'))"])
+def test_keys_much_longer_than_their_columns(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Routed and joined as if an array held a few hundred bytes."""
+    where = f"{key.format('o')} = {key.format('p')} AND upper(o.s) <> 'KEY 1'"
+    query = make(f"SELECT o.ts, p.ts AS t, concat(o.s, p.s, o.s, p.s) AS s FROM o [W], p [W] WHERE {where}")
+    sent = agrees(query, data_for(query), 3).sent
+    monkeypatch.setattr(sizes, "ARRAY_BYTES", 300)
+    assert agrees(query, data_for(query), 3).sent == sent
 
 
 @pytest.mark.parametrize("query", [CHAIN, TRIANGLE])

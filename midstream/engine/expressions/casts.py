@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from midstream.cql.typing_types import family
 from midstream.engine.expressions import casts_numbers as numbers
 from midstream.engine.expressions import casts_times as times
 from midstream.engine.expressions import formatting, parsing
 from midstream.engine.expressions.vectors import Kernel, both, computed_in, physical, validity, writer
+from midstream.state.arrow import cast_text
 
 _TEXT = pa.string()
 
@@ -58,7 +60,7 @@ def _chain(*types: pa.DataType) -> Kernel:
 def _from_text(read: Callable[[pa.Array, pa.DataType], Any]) -> Callable[[pa.DataType, pa.DataType], Kernel]:
     def make(source: pa.DataType, target: pa.DataType) -> Kernel:
         def convert(a: pa.Array) -> Any:
-            known = pc.fill_null(a.cast(_TEXT), "")
+            known = pc.fill_null(cast_text(a, _TEXT), "")
             result = read(known, target)
             valid = validity(a)
             if isinstance(result, tuple):
@@ -90,11 +92,12 @@ def _as_type(array: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def _within_arrow(source: pa.DataType, target: pa.DataType) -> Kernel:
-    return lambda a: a.cast(target)
+    return lambda a: cast_text(a, target)
 
 
 def _bytes_to_text(source: pa.DataType, target: pa.DataType) -> Kernel:
-    return lambda a: formatting.from_bytes(a.cast(pa.binary()), target)
+    raw = pa.large_binary() if pt.is_large_string(target) else pa.binary()
+    return lambda a: formatting.from_bytes(cast_text(a, raw), target)
 
 
 def _text_to_timestamp(source: pa.DataType, target: pa.DataType) -> Kernel:

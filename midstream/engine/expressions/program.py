@@ -8,7 +8,8 @@ writes a straight program in which equal subexpressions and columns appear once.
                                      r3 = convert(r1)   r4 = multiply(r0, r3)   r5 = greater(r4, r2)
 
 What a register holds is told in `vectors`; what the functions mean, in `docs/reference/functions.md`. A value
-on which an expression fails gives null, so a batch never fails because of its values.
+on which an expression fails gives null, so a batch never fails because of its values. Where text gets too long for one
+array, which `limits` finds out, the rows are evaluated in pieces.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from midstream.cql.model import Call, Cast, Column, Expr, Literal, columns_of
 from midstream.cql.typing_types import family
 from midstream.engine.expressions import decimals, numbers, predicates, strings, times
 from midstream.engine.expressions.casts import conversion
+from midstream.engine.expressions.limits import limited
 from midstream.engine.expressions.vectors import Kernel, Value, computed_in, constant, reader, writer
+from midstream.state.sizes import ArrayTooLargeError, in_pieces
 
 Columns = Mapping[tuple[int, str], pa.Array]
 
@@ -103,10 +106,21 @@ class Evaluator:
         self._mask: _Program | None = None
 
     def __call__(self, columns: Columns, length: int) -> pa.Array:
-        """The expression's value for every row, as an array of its type."""
+        """The expression's value for every row, as an array of its type.
+
+        Raises `ArrayTooLargeError` if several rows are too many bytes for one array on the way; `in_pieces` helps.
+        """
         if self._column is not None:
             return columns[self._column]
         return self._write(self._program.run(columns), length)
+
+    def chunks(self, columns: Columns, length: int) -> pa.Array | pa.ChunkedArray:
+        """The expression's value for every row, in several arrays if one does not hold them."""
+        try:
+            return self(columns, length)
+        except ArrayTooLargeError:
+            parts = in_pieces(lambda begin, end: self(_slice(columns, begin, end), end - begin), 0, length)
+            return pa.chunked_array(list(parts), self.expr.type)
 
     def mask(self, columns: Columns, length: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Where a boolean expression is true; null counts as false.
@@ -116,6 +130,13 @@ class Evaluator:
         >>> large.mask({(0, "x"): pa.array([1, None, 2])}, 3)
         array([False, False,  True])
         """
+        try:
+            return self._true_where(columns, length)
+        except ArrayTooLargeError:
+            parts = in_pieces(lambda begin, end: self._true_where(_slice(columns, begin, end), end - begin), 0, length)
+            return np.concatenate(list(parts))
+
+    def _true_where(self, columns: Columns, length: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         if self._mask is None:
             self._mask = _Program(_as_mask(self.expr))
         values: Any = self._mask.run(columns)[0]
@@ -162,31 +183,32 @@ class _Program:
         """The register that holds an expression, with the steps that fill it."""
         if expr in self._places:
             return self._places[expr]
-        args: tuple[int, ...] = ()
-        if isinstance(expr, Cast):
-            args = (self._place(expr.operand),)
-        elif isinstance(expr, Call):
-            args = tuple(self._place(one) for one in _operands(expr))
+        operands = () if isinstance(expr, Column | Literal) else _operands(expr)
+        args = tuple(self._place(operand) for operand in operands)
         place = self._places[expr] = len(self._registers)
         self._registers.append(constant(_scalar(expr)) if isinstance(expr, Literal) else None)
         if isinstance(expr, Column):
             self._loads.append((place, (expr.input, expr.name), reader(expr.type)))
         elif isinstance(expr, Cast):
             self._loud |= family(expr.operand.type) == "float"
-            self._steps.append((place, conversion(expr.operand.type, expr.type), args))
+            self._steps.append((place, limited(_kernel, expr, operands), args))
         elif isinstance(expr, Call):
             self._loud |= expr.function not in _QUIET and family(expr.type) in ("float", "integer")
-            self._steps.append((place, _kernel(expr), args))
+            self._steps.append((place, limited(_kernel, expr, operands), args))
         return place
 
 
-def _kernel(call: Call) -> Kernel:
-    by_decimals = call.function in _DECIMAL_KERNELS and family(call.args[0].type) == "decimal"
-    return (_DECIMAL_KERNELS if by_decimals else _KERNELS)[call.function](call)
+def _kernel(expr: Call | Cast) -> Kernel:
+    if isinstance(expr, Cast):
+        return conversion(expr.operand.type, expr.type)
+    by_decimals = expr.function in _DECIMAL_KERNELS and family(expr.args[0].type) == "decimal"
+    return (_DECIMAL_KERNELS if by_decimals else _KERNELS)[expr.function](expr)
 
 
-def _operands(call: Call) -> tuple[Expr, ...]:
+def _operands(call: Call | Cast) -> tuple[Expr, ...]:
     """The arguments that a kernel is called with; others it was built with."""
+    if isinstance(call, Cast):
+        return (call.operand,)
     if call.function == "date_trunc":
         return call.args[1:]
     if call.function in ("startswith", "endswith", "contains") and isinstance(call.args[1], Literal):
@@ -216,14 +238,13 @@ def _simplified(expr: Expr) -> Expr:
 
 def _folded(expr: Call | Cast) -> Literal:
     """A constant expression, computed once over a batch of one row."""
-    kernel = _kernel(expr) if isinstance(expr, Call) else conversion(expr.operand.type, expr.type)
-    operands = _operands(expr) if isinstance(expr, Call) else (expr.operand,)
+    operands = _operands(expr)
     rows = []
     for one in operands:
         assert isinstance(one, Literal)
         rows.append(reader(one.type)(pa.array([_scalar(one)], one.type)))
     with np.errstate(all="ignore"):
-        value = kernel(*rows)
+        value = limited(_kernel, expr, operands)(*rows)
     return Literal(writer(expr.type)(value, 1)[0], expr.type)
 
 
@@ -262,6 +283,10 @@ def _as_mask(expr: Expr) -> Expr:
     if isinstance(expr, Call) and expr.function in ("and", "or"):
         return Call(expr.function, tuple(map(_as_mask, expr.args)), expr.type)
     return Call("is_true", (expr,), expr.type)
+
+
+def _slice(columns: Columns, begin: int, end: int) -> Columns:
+    return {key: values.slice(begin, end - begin) for key, values in columns.items()}
 
 
 def _scalar(literal: Literal) -> pa.Scalar:

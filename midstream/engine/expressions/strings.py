@@ -15,8 +15,18 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from midstream.cql.model import Call, Expr, Literal
-from midstream.engine.expressions.vectors import Kernel, Value, Vector, apply_validity, both, read_booleans, reader
+from midstream.engine.expressions.vectors import (
+    Kernel,
+    Value,
+    Vector,
+    apply_validity,
+    both,
+    read_booleans,
+    reader,
+    repeat,
+)
 from midstream.engine.expressions.vectors import validity as validity_of
+from midstream.state.sizes import wide_type
 
 _TO_THE_END = np.int64(1 << 40)
 _EVERYTHING: Vector = (_TO_THE_END, None)
@@ -45,9 +55,18 @@ def rtrim(call: Call) -> Kernel:
 
 
 def length(call: Call) -> Kernel:
-    """Characters of text, bytes of binary."""
+    """Characters of text, bytes of binary; null if an int32 does not hold it, which only a wide type can need."""
     count = pc.utf8_length if physical_text(call.args[0]) else pc.binary_length
-    return lambda a: _length(count(a).cast(pa.int32()))
+    if wide_type(call.args[0].type) != call.args[0].type:
+        return lambda a: _length(count(a))
+
+    def count_wide(a: pa.Array) -> Vector:
+        counts = count(a)
+        fits = pc.less_equal(counts, np.iinfo(np.int32).max)
+        found: Vector = _length(pc.if_else(fits, counts, None).cast(pa.int32()))
+        return found
+
+    return count_wide
 
 
 def concat(call: Call) -> Kernel:
@@ -118,7 +137,7 @@ def substring(call: Call) -> Kernel:
 
     def cut(a: Value, position: Vector, count: Vector = _EVERYTHING) -> pa.Array:
         rows = max(len(one) for one in (a, position[0], count[0]) if isinstance(one, pa.Array | np.ndarray))
-        a = pa.repeat(a, rows) if isinstance(a, pa.Scalar) else a
+        a = repeat(a, rows) if isinstance(a, pa.Scalar) else a
         valid = both(position[1], count[1])
         return apply_validity(_slice(a, position[0], count[0]), valid)
 
@@ -197,8 +216,8 @@ def _starts(sizes: Any) -> Any:
 
 def _same_length(a: Value, b: Value) -> tuple[pa.Array, pa.Array]:
     if isinstance(a, pa.Scalar):
-        a = pa.repeat(a, len(b))
-    return a, (pa.repeat(b, len(a)) if isinstance(b, pa.Scalar) else b)
+        a = repeat(a, len(b))
+    return a, (repeat(b, len(a)) if isinstance(b, pa.Scalar) else b)
 
 
 def physical_text(expr: Expr) -> bool:

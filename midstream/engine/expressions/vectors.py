@@ -21,6 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from midstream.state import sizes
+from midstream.state.sizes import ArrayTooLargeError
+
 Mask: TypeAlias = Any  # None, a boolean array, or a boolean scalar
 Vector: TypeAlias = tuple[Any, Mask]
 Value: TypeAlias = Any  # a Vector, a pa.Array or a pa.Scalar
@@ -136,7 +139,7 @@ def writer(type: pa.DataType) -> Callable[[Value, int], pa.Array]:
     dtype = physical(type)
 
     def write_arrow(value: Value, length: int) -> pa.Array:
-        return pa.repeat(value, length) if isinstance(value, pa.Scalar) else value
+        return repeat(value, length) if isinstance(value, pa.Scalar) else value
 
     def write(value: Value, length: int) -> pa.Array:
         values, valid = value
@@ -151,6 +154,15 @@ def writer(type: pa.DataType) -> Callable[[Value, int], pa.Array]:
         return pa.Array.from_buffers(type, length, [bits, data])
 
     return write_arrow if dtype is None else write
+
+
+def repeat(scalar: pa.Scalar, length: int) -> pa.Array:
+    """An array of equal values; Arrow itself does not notice if they are too many bytes for it."""
+    if length > 1 and scalar.is_valid and isinstance(scalar, pa.BinaryScalar):
+        needed = length * scalar.as_buffer().size
+        if needed > sizes.ARRAY_BYTES:
+            raise ArrayTooLargeError(needed)
+    return pa.repeat(scalar, length)
 
 
 def both(p: Mask, q: Mask) -> Mask:

@@ -93,8 +93,8 @@ class InputReader:
             chosen = pa.array(passed)
             named = {place: values.filter(chosen) for place, values in named.items()}
             length = int(np.count_nonzero(passed))
-        values = {at: evaluator(named, length) for at, (_, evaluator) in self._keys.items()}
-        bands = {at: evaluator(named, length) for at, evaluator in self._bands.items()}
+        values = {at: evaluator.chunks(named, length) for at, (_, evaluator) in self._keys.items()}
+        bands = {at: evaluator.chunks(named, length) for at, evaluator in self._bands.items()}
         joinable = _all_valid([*values.values(), *bands.values()])
         if joinable is not None:
             chosen = pa.array(joinable)
@@ -107,7 +107,7 @@ class InputReader:
             else:
                 kept = passed.copy()
                 kept[passed] = joinable
-        payload: dict[PayloadName, pa.Array] = {at: values[at] for at in self._computed}
+        payload: dict[PayloadName, pa.Array | pa.ChunkedArray] = {at: values[at] for at in self._computed}
         payload.update({name: named[self._number, name] for name in self._input.columns})
         starts, ends = self._intervals(times if times is None or kept is None else times[kept], length)
         arrived = Arrived(
@@ -158,7 +158,7 @@ class Numbers:
         rows.first_ordinal = self._first_ordinal
 
 
-def _all_valid(arrays: list[pa.Array]) -> NDArray[np.bool_] | None:
+def _all_valid(arrays: list[pa.Array | pa.ChunkedArray]) -> NDArray[np.bool_] | None:
     """Where all arrays have values, or None if everywhere."""
     valid: NDArray[np.bool_] | None = None
     for array in arrays:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from midstream.cql.plain import plain_type
 from midstream.state import sizes
-from midstream.state.arrow import byte_offsets, chunks_of, packed_validity, validity_of
+from midstream.state.arrow import cast_text, chunks_of, packed_validity, validity_of
 from midstream.state.sizes import wide_type
 
 CAST_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
@@ -204,21 +204,12 @@ def _plain_values(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pat.is_floating(given) and pat.is_integer(wanted) and not _are_below(values, 2.0 ** _bits(wanted)):
         raise pa.ArrowInvalid(f"a value is beyond {wanted}")
     if _is_trusted(given, wanted):
-        return _rebased(values, wanted).cast(wanted)
+        return cast_text(values, wanted)
     cast = values.cast(wanted)
     # Whether a number is in range has been asked on the way there.
     back = cast_without_loss(cast, given) if pat.is_decimal(given) else cast.cast(given, safe=False)
     _compare(back, values)
     return cast
-
-
-def _rebased(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The values with offsets from 0 on, if they are a slice whose offsets are too large for the wanted type."""
-    if wanted in (pa.string(), pa.binary()) and values.type in (pa.large_string(), pa.large_binary()):
-        offsets, _ = byte_offsets(values)
-        if offsets[-1] > np.iinfo(np.int32).max:
-            return pa.concat_arrays([values, values.slice(0, 0)])
-    return values
 
 
 def _is_trusted(given: pa.DataType, wanted: pa.DataType) -> bool:

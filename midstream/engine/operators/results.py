@@ -11,7 +11,7 @@ from midstream.cql.model import Column, Query, WindowKind, columns_of
 from midstream.engine.expressions import Evaluator, compile_expression
 from midstream.kernels.types import Combos
 from midstream.state.indexes import Ints
-from midstream.state.sizes import can_be_large, pieces
+from midstream.state.sizes import can_be_large, in_pieces, pieces
 from midstream.state.window import BaseWindow
 
 
@@ -38,15 +38,13 @@ class ResultBuilder:
 
     def tables(self, results: Combos) -> Iterator[pa.Table]:
         """One row per result, with `valid_from` and `valid_to` last; in pieces if values are large."""
-        if not self._large:
-            yield self._table(results)
-            return
         columns = [(self._windows[number].columns[name], number) for number, name in self._large]
         for piece in pieces(columns, results.rows):
-            yield self._table(Combos(*(array[piece] for array in results)))
+            yield from in_pieces(lambda begin, end: self._table(results, begin, end), piece.start, piece.stop)
 
-    def _table(self, results: Combos) -> pa.Table:
-        length = len(results.starts)
+    def _table(self, results: Combos, begin: int, end: int) -> pa.Table:
+        results = Combos(*(array[begin:end] for array in results))
+        length = end - begin
         values = {
             (number, name): self._windows[number].columns[name].take(results.rows, number)
             for number, name in self._columns

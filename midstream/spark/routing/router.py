@@ -168,7 +168,7 @@ class _LaneRouter:
         keys = {}
         for place, evaluator in self._keys.items():
             read = {(self._number, one.name): _taken(columns[one.name], places) for one in columns_of(evaluator.expr)}
-            keys[place] = evaluator(read, length)
+            keys[place] = evaluator.chunks(read, length)
         joinable = _where_all_valid(keys.values())
         if joinable is not None:
             chosen = pa.array(joinable)
@@ -287,7 +287,7 @@ def _mask(rows: _Rows, length: int) -> Mask:
     return mask
 
 
-def _where_all_valid(arrays: Iterable[pa.Array]) -> Mask | None:
+def _where_all_valid(arrays: Iterable[pa.Array | pa.ChunkedArray]) -> Mask | None:
     """Where all arrays have values, or None if everywhere."""
     valid: Mask | None = None
     for array in arrays:
