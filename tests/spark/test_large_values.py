@@ -18,7 +18,7 @@ from midstream.spark.hosts.cell import NONE_YET, Cell, Loading
 from midstream.spark.hosts.pool import RemoteCell
 from midstream.spark.hosts.server import Conversation
 from midstream.spark.hosts.turn import Turn, take
-from midstream.spark.parcels import spool
+from midstream.spark.parcels import packing, spool
 from midstream.spark.parcels.encoding import from_stored, to_stored, to_wire
 from midstream.spark.parcels.packing import opener
 from midstream.spark.spec import JoinSpec
@@ -64,6 +64,17 @@ def opened(results: list[bytes]) -> pa.Table:
 def check(found: pa.Table, left: int, right: int) -> None:
     pairs = sorted(zip(found["x"].to_pylist(), found["t"].to_pylist(), strict=True))
     assert pairs == sorted((f"{i:010d}", j) for i in range(left) for j in range(right))
+
+
+def test_rows_to_route_may_be_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of Spark that is large by itself comes after a small one; a filter computes with its text."""
+    monkeypatch.setattr(packing, "BYTES_AT_ONCE", 700)
+    text = "SELECT a.x AS x FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.k = b.k AND concat(a.x, 'y') <> 'y'"
+    spec = JoinSpec(text, schemas={"a": SCHEMA, "b": SCHEMA}, event_time={"a": "ts", "b": "ts"}, cells=2)
+    batches = [batch for count in (1, 1, 200, 1) for batch in rows(count).to_batches()]
+    batches.insert(2, batches[0].slice(0, 0))
+    found = list(packing.packer(spec, "a", SCHEMA.names)(iter(batches)))
+    assert sum(sum(batch.column("home").to_pylist()) for batch in found) == 203
 
 
 def test_few_results_go_through_spark(small: Path) -> None:

@@ -107,17 +107,22 @@ def _router(spec: JoinSpec, source: str) -> Router:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Spark's small record batches in larger tables."""
+    """Spark's small record batches in larger tables; a large one is a table by itself, so it need not be copied.
+
+    So the columns of several batches together always fit into one array of their type.
+    """
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        if held and (rows >= ROWS_AT_ONCE or size + batch.nbytes > BYTES_AT_ONCE):
+            yield pa.Table.from_batches(held)
+            held, rows, size = [], 0, 0
         held.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
-        if rows >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
-            yield pa.Table.from_batches(held)
-            held, rows, size = [], 0, 0
-    if rows:
+    if held:
         yield pa.Table.from_batches(held)
 
 
