@@ -9,16 +9,18 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from midstream.kernels.caching import kernel
+
 MISSING, FILLED, FILLING = 0, 1, 2
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def state_at(states, place):
     """The state of the row at a place."""
     return (states[place >> 2] >> ((place & 3) << 1)) & 3
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def set_state(states, place, state):
     """Set the state of the row at a place."""
     shift = (place & 3) << 1
@@ -30,7 +32,7 @@ def room_for(size: int) -> np.ndarray:
     return np.zeros((size + 3) >> 2, np.uint8)
 
 
-@njit(cache=True)
+@kernel
 def states_of(states, places):
     """The states of the rows at these places."""
     found = np.empty(places.size, np.uint8)
@@ -39,14 +41,14 @@ def states_of(states, places):
     return found
 
 
-@njit(cache=True)
+@kernel
 def put(states, places, values):
     """Give the rows at these places these states."""
     for i in range(places.size):
         set_state(states, places[i], values[i])
 
 
-@njit(cache=True)
+@kernel
 def claim(ids, mark, states, base):
     """The places of the ids that are below the mark and missing, each id once; they are being filled from now on."""
     places = np.empty(ids.size, np.int64)
@@ -60,7 +62,7 @@ def claim(ids, mark, states, base):
     return places[:count]
 
 
-@njit(cache=True)
+@kernel
 def tell_filling(ids, mark, states, base):
     """The places of the ids that are being filled, and those of all others."""
     places = np.empty(ids.size, np.int64)
@@ -77,7 +79,7 @@ def tell_filling(ids, mark, states, base):
     return places[:count], places[others:][::-1].copy()
 
 
-@njit(cache=True)
+@kernel
 def missing_from_top(states, top, bottom, limit):
     """Up to `limit` places below `top`, from top to bottom, that are missing, and how far down was looked."""
     found = np.empty(limit, np.int64)
@@ -90,14 +92,14 @@ def missing_from_top(states, top, bottom, limit):
     return found[:count], top
 
 
-@njit(cache=True)
+@kernel
 def settle(claimed, states, base):
     """Mark claimed ids as filled."""
     for i in range(claimed.size):
         set_state(states, claimed[i] - base, FILLED)
 
 
-@njit(cache=True)
+@kernel
 def missing_in(states, begin, end):
     """How many rows of a range of places are missing."""
     count = 0
@@ -107,7 +109,7 @@ def missing_in(states, begin, end):
     return count
 
 
-@njit(cache=True)
+@kernel
 def in_box(combos, marks, filling, record, floor, passed):
     """Which combinations have only rows below the marks, contain a row being filled, and end at `floor` or later.
 

@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 
 from midstream.kernels.boxes import FILLING, MISSING, set_state, state_at
+from midstream.kernels.caching import kernel
 from midstream.kernels.hashing import bucket_hash, secrets_of
 from midstream.kernels.memory import prefetch
 from midstream.kernels.types import AFRESH, COUNT, NEXT, NO_ID, ROW, VISITED, Combos
@@ -35,7 +36,7 @@ def _first_buckets(keys, begin, ahead, secrets, bucket_mask):
     return kept
 
 
-@njit(cache=True)
+@kernel
 def insert(chains, first, keys, starts, ends):
     """Enter ids ``first, first + 1, ...`` with these keys and intervals."""
     buckets, slots, seed = chains
@@ -58,7 +59,7 @@ def insert(chains, first, keys, starts, ends):
         buckets[bucket] = first + i
 
 
-@njit(cache=True)
+@kernel
 def store(chains, ring, ring_keys, keys, combos):
     """Write combinations with their keys into a ring from its tail on, and enter them."""
     buckets, slots, seed = chains
@@ -89,7 +90,7 @@ def store(chains, ring, ring_keys, keys, combos):
         buckets[bucket] = tail + i
 
 
-@njit(cache=True)
+@kernel
 def relink(chains, head, tail):
     """Build the chains anew from the slots' keys: after the buckets or the slots were resized."""
     buckets, slots, seed = chains
@@ -106,7 +107,7 @@ def relink(chains, head, tail):
         buckets[bucket] = entry
 
 
-@njit(cache=True)
+@kernel
 def probe(chains, ring, keys, combos, out, cursor, layout):
     """Join combinations with the entries of equal key whose interval intersects theirs, until `out` is full.
 
@@ -171,7 +172,7 @@ def probe(chains, ring, keys, combos, out, cursor, layout):
     return True
 
 
-@njit(cache=True)
+@kernel
 def claim(chains, head, keys, mark, states, base):
     """The entries with one of these keys that are below the mark and missing; they are being filled from now on."""
     buckets, slots, seed = chains
@@ -207,7 +208,7 @@ def claim(chains, head, keys, mark, states, base):
     return Combos(found[:count, :1].copy(), found[:count, 1].copy(), found[:count, 2].copy())
 
 
-@njit(cache=True)
+@kernel
 def find(chains, head, keys, found, cursor):
     """The ids of all entries with one of these keys, once per probing key, until `found` is full; as `probe`."""
     buckets, slots, seed = chains

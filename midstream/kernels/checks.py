@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
+from midstream.kernels.caching import kernel
 from midstream.kernels.types import LARGEST, SMALLEST
 
 
@@ -27,7 +28,7 @@ def is_at_most(left, right, high):
     return left <= right + high
 
 
-@njit(cache=True)
+@kernel
 def same_codes(rows, first, sides, columns, passed):
     """Clear `passed` where the codes of two inputs differ; `sides` are their columns in `rows`, `columns` the codes."""
     left, right = columns
@@ -38,7 +39,7 @@ def same_codes(rows, first, sides, columns, passed):
             passed[i] = False
 
 
-@njit(cache=True)
+@kernel
 def same_pairs(rows, first, sides, columns, passed):
     """As `same_codes` for 16-byte values, kept as two words a row."""
     left, right = columns
@@ -51,7 +52,7 @@ def same_pairs(rows, first, sides, columns, passed):
             passed[i] = False
 
 
-@njit(cache=True)
+@kernel
 def same_bytes(rows, first, sides, left, right, passed):
     """As `same_codes` for byte strings, each side a tuple of offsets, lengths and heap."""
     left_offsets, left_lengths, left_heap = left
@@ -75,7 +76,7 @@ def same_bytes(rows, first, sides, left, right, passed):
                 break
 
 
-@njit(cache=True)
+@kernel
 def raise_to(rows, first, column, values, highest):
     """Raise ``highest[i]`` to the value of the combination's row of one input."""
     mask = values.size - 1
@@ -85,7 +86,7 @@ def raise_to(rows, first, column, values, highest):
             highest[i] = value
 
 
-@njit(cache=True)
+@kernel
 def at_most(rows, first, column, values, highest, passed):
     """Clear `passed` where ``highest[i]`` is above the value of the combination's row of one input."""
     mask = values.size - 1
@@ -94,7 +95,7 @@ def at_most(rows, first, column, values, highest, passed):
             passed[i] = False
 
 
-@njit(cache=True)
+@kernel
 def pack(combos, first, passed):
     """Move the combinations that passed together, from `first` on; returns where they end."""
     rows, starts, ends = combos
@@ -111,7 +112,7 @@ def pack(combos, first, passed):
     return count
 
 
-@njit(cache=True)
+@kernel
 def in_band(rows, first, sides, columns, bounds, passed):
     """Clear `passed` unless ``low <= left - right <= high``, computed without overflow.
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from midstream.kernels.caching import kernel
+
 _MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)
 _SHIFT = np.uint64(32)
 _LOWER = np.uint64(0xFFFFFFFF)
@@ -52,14 +54,14 @@ def bucket_hash(code, secrets):
     return np.int64(((first + (bits >> _SHIFT)) * (second + (bits & _LOWER)) + third) >> _SHIFT)
 
 
-@njit(cache=True)
+@kernel
 def combine(codes, more):
     """Fold the codes of one more attribute into `codes`, in place: the code of a composite key."""
     for i in range(codes.size):
         codes[i] = mix(mix(codes[i]) ^ more[i])
 
 
-@njit(cache=True)
+@kernel
 def hash_bytes(offsets, data, out):
     """The code of each byte string ``data[offsets[i]:offsets[i + 1]]``."""
     for i in range(out.size):
@@ -81,14 +83,14 @@ def hash_bytes(offsets, data, out):
         out[i] = mix(state ^ np.int64(word))
 
 
-@njit(cache=True)
+@kernel
 def hash_pairs(words, out):
     """The code of each 16-byte value, given as two 64-bit words a row."""
     for i in range(out.size):
         out[i] = mix(mix(words[i, 0]) ^ words[i, 1])
 
 
-@njit(cache=True)
+@kernel
 def float_codes(bits, out):
     """Codes of doubles, given by their bits: equal for equal values (-0.0 and 0.0, every NaN), and in their order.
 

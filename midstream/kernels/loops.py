@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from midstream.kernels.caching import kernel
 from midstream.kernels.types import AFRESH, COUNT, NEXT, ROW, VISITED
 
 
-@njit(cache=True)
+@kernel
 def probe(ring, combos, out, cursor, layout):
     """Join combinations with all entries of the ring, until `out` is full; as `chains.probe`."""
     members = ring.members

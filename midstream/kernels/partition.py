@@ -6,14 +6,14 @@ The function of `add_coordinates` may never change: rows that a checkpoint keeps
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from midstream.kernels.caching import kernel
 from midstream.kernels.hashing import mix
 
 _HALF = np.uint64(32)
 
 
-@njit(cache=True)
+@kernel
 def add_coordinates(codes, seed, share, stride, cells):
     """Add ``stride`` times the coordinate of each code, a number below `share`, to `cells`.
 
@@ -25,7 +25,7 @@ def add_coordinates(codes, seed, share, stride, cells):
         cells[i] += stride * np.int64((upper * np.uint64(share)) >> _HALF)
 
 
-@njit(cache=True)
+@kernel
 def mark(codes, wanted, bit, marks):
     """Set a bit in the marks of the codes that are among `wanted`, which is sorted."""
     for i in range(codes.size):
@@ -42,7 +42,7 @@ def mark(codes, wanted, bit, marks):
             marks[i] |= bit
 
 
-@njit(cache=True)
+@kernel
 def group(cells, count):
     """The places of the rows by cell, in their order inside a cell, and where in that list each cell begins.
 

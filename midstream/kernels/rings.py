@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from midstream.kernels.caching import kernel
 
-@njit(cache=True)
+
+@kernel
 def gather(values, rows, column, out):
     """``out[i]`` is the value of the row that combination i has of one input."""
     mask = values.size - 1
@@ -14,7 +16,7 @@ def gather(values, rows, column, out):
         out[i] = values[rows[i, column] & mask]
 
 
-@njit(cache=True)
+@kernel
 def gather_pairs(values, rows, column, out):
     """As `gather` for values of two words."""
     mask = values.shape[0] - 1
@@ -24,7 +26,7 @@ def gather_pairs(values, rows, column, out):
         out[i, 1] = values[slot, 1]
 
 
-@njit(cache=True)
+@kernel
 def gather_offsets(lengths, rows, column, offsets):
     """Offsets of the byte strings that `gather_bytes` will copy; returns their total length."""
     mask = lengths.size - 1
@@ -36,7 +38,7 @@ def gather_offsets(lengths, rows, column, offsets):
     return total
 
 
-@njit(cache=True)
+@kernel
 def gather_bytes(offsets, heap, rows, column, out_offsets, out):
     """Copy the byte string of each combination's row of one input to its place in `out`."""
     mask = offsets.size - 1
@@ -48,7 +50,7 @@ def gather_bytes(offsets, heap, rows, column, out_offsets, out):
             out[begin + k] = heap[at + k]
 
 
-@njit(cache=True)
+@kernel
 def first_alive(ends, head, tail, watermark):
     """The first id from `head` on whose validity has not ended before the watermark."""
     mask = ends.size - 1
@@ -57,7 +59,7 @@ def first_alive(ends, head, tail, watermark):
     return head
 
 
-@njit(cache=True)
+@kernel
 def alive(ends, head, tail, watermark):
     """All ids whose validity has not ended before the watermark."""
     mask = ends.size - 1
@@ -80,7 +82,7 @@ def _is_dead(ends, members, slot, watermark, floors):
     return False
 
 
-@njit(cache=True)
+@kernel
 def dead_of_sample(ring, watermark, floors, samples, offset):
     """How many of evenly spread samples of the ring's entries are dead."""
     mask = ring.ends.size - 1
@@ -93,7 +95,7 @@ def dead_of_sample(ring, watermark, floors, samples, offset):
     return dead
 
 
-@njit(cache=True)
+@kernel
 def collect(ring, keys, watermark, floors, budget):
     """Forget dead entries at the head of a ring; move up to `budget` live ones that stand in the way to its tail.
 
@@ -121,7 +123,7 @@ def collect(ring, keys, watermark, floors, budget):
     return head, tail
 
 
-@njit(cache=True)
+@kernel
 def close_rows(ordinals, arrival_ends, cursor, size, first_ordinal, arrivals):
     """Set the arrival number at which rows leave a ROWS window of `size`, for rows whose n-th successor came now.
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from midstream.kernels.caching import kernel
 from midstream.kernels.types import AFRESH, COUNT, LARGEST, NEXT, ROW, SMALLEST, VISITED
 
 
-@njit(cache=True)
+@kernel
 def merge(left_values, left_ids, right_values, right_ids, head):
     """One sorted run of two, without the ids below `head`."""
     size = left_values.size + right_values.size
@@ -50,7 +51,7 @@ def _first_at_least(values, bound):
     return low
 
 
-@njit(cache=True)
+@kernel
 def probe(run, ring, ranges, combos, out, cursor, layout):
     """Join combinations with the entries of a run whose value lies in the combination's range; as `chains.probe`."""
     values, ids = run
@@ -102,7 +103,7 @@ def probe(run, ring, ranges, combos, out, cursor, layout):
     return True
 
 
-@njit(cache=True)
+@kernel
 def find(run, head, lows, highs, found, cursor):
     """The ids of all entries of a run with a value in one of the ranges, until `found` is full; as `probe`."""
     values, ids = run
@@ -130,7 +131,7 @@ def find(run, head, lows, highs, found, cursor):
     return True
 
 
-@njit(cache=True)
+@kernel
 def shift(values, amount, lows, bounds):
     """``bounds[i]`` is ``values[i] + amount``; where that is beyond int64 it is held at the end.
 
