@@ -31,9 +31,8 @@ from midstream.errors import InputError
 from midstream.kernels.types import Combos
 from midstream.plan.tree import Plan
 from midstream.state.indexes import Ints
+from midstream.state.missing import Cause
 from midstream.state.window import BaseWindow
-
-_ALL = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -119,11 +118,10 @@ class Sample:
         }
         began = time.perf_counter()
         filled = TreeExecutor(self.query, other, windows)
-        filled.make_holes()
+        cause = Cause("migration")
+        filled.declare_all_missing(cause)
         filled.filler.floor = floor
-        for node in filled.joins():
-            while node.state is not None and node.state.hole is not None:
-                filled.filler.fill_some(node, _ALL)
+        filled.complete(cause)
         seconds = time.perf_counter() - began
         rows = tuple(len(window) for window in windows)
         sizes = {frozenset((number,)): held for number, held in enumerate(rows)}

@@ -30,6 +30,7 @@ from midstream.engine.transition import Situation
 from midstream.plan import Plan
 from midstream.plan.tree import quoted
 from midstream.state.meter import Meter
+from midstream.state.missing import Cause
 from midstream.state.window import Arrived, BaseWindow
 
 
@@ -211,5 +212,5 @@ class Pipeline:
 
     def _all_missing(self) -> TreeExecutor:
         executor = TreeExecutor(self._query, self.plan, self._windows)
-        executor.make_holes()
+        executor.declare_all_missing(Cause("restore"))
         return executor

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from midstream.engine.compiling import all_kernels, told
 from midstream.kernels import partition
-from midstream.state.hole import Hole
+from midstream.state.missing import Box, Cause
 from midstream.state.window import Renumbering
 
 _SCHEMA = pa.schema(
@@ -50,17 +50,17 @@ def warm_up(run: Callable[[str, dict[str, pa.Schema], list[dict[str, pa.Table]]]
         for window, where in [*((_RANGE, where) for where in _QUERIES), (_ROWS, _QUERIES[0])]:
             streams = ", ".join(f"{name} {window}" for name in names)
             run(f"SELECT {columns} FROM {streams} WHERE {where}", dict.fromkeys(names, _SCHEMA), pushes)
-        _renumber_a_hole()
+        _renumber_a_box()
         _route_rows()
 
 
-def _renumber_a_hole() -> None:
-    """A window is packed while a hole over it is filled, which takes disorder and many rows to happen by itself."""
-    hole = Hole((0, 1), {0: 5, 1: 5})
+def _renumber_a_box() -> None:
+    """A window is packed while a box over it is filled, which takes disorder and many rows to happen by itself."""
     ids = np.arange(1, 5)
-    hole.claim(0, 1, ids)
-    hole.tell_filling(0, ids)
-    hole.renumber(0, Renumbering(ids[2:], 3))
+    box = Box((0, 1), {0: 5, 1: 5}, Cause("eviction"), rows={1: ids})
+    box.claim(0, 1, ids)
+    box.tell_filling(0, ids)
+    box.renumber(0, Renumbering(ids[2:], 3))
 
 
 def _route_rows() -> None:

@@ -12,6 +12,8 @@ from numba import njit
 from midstream.kernels.caching import kernel
 
 MISSING, FILLED, FILLING = 0, 1, 2
+#: Four rows that are filled.
+ALL_FILLED = 0b01010101
 
 
 @njit(inline="always")
@@ -93,10 +95,15 @@ def missing_from_top(states, top, bottom, limit):
 
 
 @kernel
-def settle(claimed, states, base):
-    """Mark claimed ids as filled."""
+def settle(claimed, mark, states, base):
+    """Mark those of the claimed ids that are being filled as filled; how many they are."""
+    count = 0
     for i in range(claimed.size):
-        set_state(states, claimed[i] - base, FILLED)
+        entry = claimed[i]
+        if entry >= base and entry < mark and state_at(states, entry - base) == FILLING:
+            set_state(states, entry - base, FILLED)
+            count += 1
+    return count
 
 
 @kernel

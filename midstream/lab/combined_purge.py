@@ -61,7 +61,9 @@ def _keep_longer(node: JoinNode, window: int, situation: Situation) -> None:
     """Give a join a state with the same entries that is purged by the paper's rule."""
     if node.state is not None and node.path is not None:
         entries = node.state.entries(node.inputs)
+        missing = node.state.missing
         node.state = _KeptState(node.inputs, node.path.access, window)
+        node.state.missing = missing
         store(node, Delta(node.inputs, entries, situation.windows))
 
 
@@ -73,6 +75,7 @@ class _KeptState(JoinState):
         self._window = window
 
     def purge(self, watermark: int, heads: Mapping[int, int]) -> None:
+        self.missing.forget(heads)
         stays = rings.read(self._starts, self._head, self._tail) + self._window >= watermark
         self._head = self._head + int(stays.argmax()) if stays.any() else self._tail
         if self.sorted_index is not None:

@@ -1,4 +1,4 @@
-"""JISC, just-in-time state completion: states that are new in the plan start as holes and fill as they are probed.
+"""JISC, just-in-time state completion: states that are new in the plan start empty and fill as they are probed.
 
 After each push more holes are filled in the background if probes have filled few, so that the migration comes to an end
 even if some rows are never probed. With a budget of 0 it is pure JISC: what is never probed is never filled, and
@@ -19,6 +19,7 @@ from midstream.kernels.types import Combos
 from midstream.migrate.record import Recorder
 from midstream.migrate.strategy import Options, Transition
 from midstream.plan.tree import Plan
+from midstream.state.missing import Cause
 from midstream.state.window import Renumbering
 
 #: Without a budget of the caller's: holes filled by a push, per row of the push, and at least so many. What probes have
@@ -39,16 +40,18 @@ class JustInTime:
         return None
 
     def begin(self, transition: Transition) -> Executor:
-        executor = successor(transition)
-        transition.recorder.begin(executor.holes())
-        if executor.holes():
-            return Filling(executor, transition.options, transition.recorder)
+        cause = Cause("migration")
+        executor = successor(transition, cause)
+        holes = executor.holes(cause)
+        transition.recorder.begin(holes)
+        if holes:
+            return Filling(executor, cause, transition.options, transition.recorder)
         transition.recorder.end()
         return executor
 
 
-def successor(transition: Transition) -> TreeExecutor:
-    """An executor for the new plan that keeps what it can of what runs.
+def successor(transition: Transition, cause: Cause) -> TreeExecutor:
+    """An executor for the new plan that keeps what it can of what runs; what it lacks, it lacks for this cause.
 
     Of a migration that runs several plans nothing is kept: the base windows are enough.
     """
@@ -56,17 +59,18 @@ def successor(transition: Transition) -> TreeExecutor:
     if isinstance(running, Filling):
         running = running.executor
     if isinstance(running, TreeExecutor) and running.knows_all_rows:
-        return running.successor(transition.plan)
+        return running.successor(transition.plan, cause)
     executor = transition.fresh()
-    executor.make_holes()
+    executor.declare_all_missing(cause)
     return executor
 
 
 class Filling:
-    """A plan whose states still have holes; after each push some are filled."""
+    """A plan whose states lack something because of this migration; after each push some of it is filled."""
 
-    def __init__(self, executor: TreeExecutor, options: Options, recorder: Recorder):
+    def __init__(self, executor: TreeExecutor, cause: Cause, options: Options, recorder: Recorder):
         self.executor = executor
+        self._cause = cause
         self._options = options
         self.recorder = recorder
         self._rows = 0
@@ -90,11 +94,11 @@ class Filling:
         began = time.perf_counter()
         self.executor.filler.floor = watermark
         self._fill_in_the_background(began)
-        filler, holes = self.executor.filler, self.executor.holes()
+        filler, holes = self.executor.filler, self.executor.holes(self._cause)
         self._rows = 0
         self._filled_before = filler.rows_filled
         self.recorder.spend(began)
-        self.recorder.batch(holes, filler.rows_filled, filler.entries_filled, self.executor.hole_bytes())
+        self.recorder.batch(holes, filler.rows_filled, filler.entries_filled, self.executor.missing_bytes())
         if holes:
             return self
         self.recorder.end()
@@ -106,13 +110,13 @@ class Filling:
             probed = self.executor.filler.rows_filled - self._filled_before
             holes = max(LEAST_HOLES, int(self._rows * HOLES_PER_ROW)) - probed
         for node in self.executor.joins():
-            while node.state is not None and node.state.hole is not None:
+            while node.state is not None and node.state.missing.is_due_to(self._cause):
                 if seconds is not None and time.perf_counter() - began >= seconds:
                     return
                 limit = _SLICE if holes is None else min(_LARGE_SLICE, holes)
                 if limit <= 0:
                     return
-                filled = self.executor.filler.fill_some(node, limit)
+                filled = self.executor.filler.fill_some(node, limit, self._cause)
                 if holes is not None:
                     holes -= filled
 

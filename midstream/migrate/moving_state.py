@@ -1,4 +1,4 @@
-"""Moving State: fill every hole at the transition, by the same code that fills on demand."""
+"""Moving State: fill everything at the transition, by the same code that fills on demand."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from midstream.engine.transition import Situation
 from midstream.migrate.jisc import successor
 from midstream.migrate.strategy import Transition
 from midstream.plan.tree import Plan
+from midstream.state.missing import Cause
 
 
 class MovingState:
@@ -19,10 +20,11 @@ class MovingState:
         return None
 
     def begin(self, transition: Transition) -> Executor:
-        executor = successor(transition)
+        cause = Cause("migration")
+        executor = successor(transition, cause)
         executor.filler.floor = transition.situation.floor
-        transition.recorder.begin(executor.holes())
-        executor.complete()
+        transition.recorder.begin(executor.holes(cause))
+        executor.complete(cause)
         transition.recorder.computed(executor.filler.rows_filled, executor.filler.entries_filled)
         transition.recorder.end()
         return executor

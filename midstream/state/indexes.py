@@ -54,7 +54,7 @@ class HashIndex:
         return bool(chains.probe(self._chains, ring, keys, combos, out, cursor, layout))
 
     def claim(self, head: int, keys: Ints, mark: int, states: NDArray[np.uint8], base: int) -> Combos:
-        """The entries with one of these keys that a hole's record has as missing; they are being filled from now on."""
+        """The entries with one of these keys that a record has as missing; they are being filled from now on."""
         claimed: Combos = chains.claim(self._chains, head, keys, mark, states, base)
         return claimed
 

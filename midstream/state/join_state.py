@@ -1,4 +1,4 @@
-"""A join state: combinations of the rows of several inputs, and perhaps a hole.
+"""A join state: combinations of the rows of several inputs, and what it lacks of them.
 
 Entries stand in a ring in the order in which they were stored. They die in another order, because an entry lives as
 long as the shortest-lived of its rows. Dead entries leave at the head; when a sample shows that about half of the ring
@@ -17,9 +17,9 @@ import numpy as np
 from midstream.kernels import rings as kernels
 from midstream.kernels.types import FIRST_ID, Combos, Ring
 from midstream.state import rings
-from midstream.state.hole import Hole
 from midstream.state.indexes import HashIndex, Ints, SortedIndex
 from midstream.state.meter import Meter
+from midstream.state.missing import Missing
 from midstream.state.window import Renumbering
 
 _SAMPLES = 32
@@ -42,7 +42,7 @@ class JoinState:
 
     def __init__(self, inputs: tuple[int, ...], access: Access, expected: int = 0, meter: Meter | None = None):
         self.inputs = inputs
-        self.hole: Hole | None = None
+        self.missing = Missing()
         self._access = access
         self.meter = Meter() if meter is None else meter
         capacity, reserve = rings.SMALLEST_CAPACITY, rings.capacity_for(expected)
@@ -115,8 +115,7 @@ class JoinState:
 
     def purge(self, watermark: int, heads: Mapping[int, int]) -> None:
         """Forget what is dead: entries that ended before the watermark or have a row below its window's head."""
-        if self.hole is not None and not self.hole.forget(heads):
-            self.hole = None
+        self.missing.forget(heads)
         if len(self) == 0:
             return
         floors = np.array([heads[number] for number in self.inputs], np.int64)
@@ -132,8 +131,8 @@ class JoinState:
             self.meter.bytes_moved += (self._tail - first) * self._entry_bytes
         if self.sorted_index is not None:
             self.sorted_index.forget(self._head, self._tail)
-        # What has a hole may be about to grow.
-        if self.hole is None and len(self._starts) > 16 * max(len(self), rings.SMALLEST_CAPACITY):
+        # What lacks something may be about to grow.
+        if not self.missing and len(self._starts) > 16 * max(len(self), rings.SMALLEST_CAPACITY):
             self._resize(rings.capacity_for(4 * len(self) + 1))
 
     def _resize(self, capacity: int) -> None:
@@ -159,11 +158,10 @@ class JoinState:
             return
         column = self.inputs.index(number)
         self._members[:, column] = renumbering.apply(self._members[:, column])
-        if self.hole is not None:
-            self.hole.renumber(number, renumbering)
+        self.missing.renumber(number, renumbering)
 
     @property
     def nbytes(self) -> int:
         own = self._starts.nbytes + self._ends.nbytes + self._members.nbytes + self._keys.nbytes
-        parts = (self.hash_index, self.sorted_index, self.hole)
+        parts = (self.hash_index, self.sorted_index, self.missing)
         return own + sum(part.nbytes for part in parts if part is not None)

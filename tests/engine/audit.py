@@ -1,8 +1,8 @@
 """Invariant I of partial states, checked from outside.
 
-At a batch boundary the live entries of a join state and the box of its hole partition Join(Q), the live combinations
-of its inputs: none is stored twice, none is both stored and in the box, none is missing. Join(Q) is computed here from
-the rows of the base windows by nested loops, the box from its definition.
+At a batch boundary the live entries of a join state and the union of its boxes partition Join(Q), the live
+combinations of its inputs: none is stored twice, none is both stored and in a box, none is missing. Join(Q) is computed
+here from the rows of the base windows by nested loops, the boxes from their definition.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from midstream.engine.joins.access import BandPath, HashPath
 from midstream.engine.joins.nodes import JoinNode
 from midstream.kernels import rings as kernels
 from midstream.kernels.boxes import FILLING, MISSING
+from midstream.state.missing import Box
 from midstream.state.window import BaseWindow
 
 from .small import Row, Small
@@ -35,6 +36,7 @@ class Count:
     holes: int = 0
     stored: int = 0
     boxed: int = 0
+    several: int = 0
 
 
 def executor_of(engine: ms.Engine) -> TreeExecutor:
@@ -105,16 +107,18 @@ def assert_indexed(node: JoinNode, entry: int) -> None:
         assert entry in node.state.sorted_index.find(ring.head, key, key)
 
 
-def in_box(node: JoinNode, combination: Combination) -> bool:
-    """Whether the hole's box covers a combination, by the definition: `has` holds for each row."""
-    hole = node.state.hole if node.state is not None else None
-    if hole is None:
-        return False
-    for number, one in combination:
-        record = hole._records.get(number)
-        if one >= hole.marks[number]:
+def in_a_box(node: JoinNode, combination: Combination) -> bool:
+    """Whether one of the boxes covers a combination."""
+    return node.state is not None and any(in_box(box, combination) for box in node.state.missing)
+
+
+def in_box(box: Box, combination: Combination) -> bool:
+    """Whether a box covers a combination, by the definition: `has` holds for each row."""
+    for number, row in combination:
+        record = box._records.get(number)
+        if row >= box.marks[number]:
             return False
-        if record is not None and (one < record.base or record.states_of(np.array([one]))[0] != MISSING):
+        if record is not None and (row < record.base or record.states_of(np.array([row]))[0] != MISSING):
             return False
     return True
 
@@ -131,7 +135,7 @@ def audit(engine: ms.Engine, small: Small, count: Count) -> None:
             continue
         wanted = joined(small, live, node.inputs)
         entries, intervals = stored(node, windows, watermark)
-        boxed = {one for one in wanted if in_box(node, one)}
+        boxed = {combination for combination in wanted if in_a_box(node, combination)}
         twice = [one for one, times in entries.items() if times > 1]
         assert not twice, f"stored twice in {node.inputs}: {twice[:3]}"
         assert not boxed & set(entries), f"both stored and missing in {node.inputs}"
@@ -139,25 +143,23 @@ def audit(engine: ms.Engine, small: Small, count: Count) -> None:
         assert not lost, f"neither stored nor in the box of {node.inputs}: {sorted(lost)[:3]}"
         assert set(entries) <= set(wanted), f"should not be in {node.inputs}: {sorted(set(entries) - set(wanted))[:3]}"
         assert intervals == {one: wanted[one] for one in entries}
-        _check_hole(node, windows)
+        for box in node.state.missing:
+            _check_box(box, windows)
         count.states += 1
-        count.holes += node.state.hole is not None
+        count.holes += bool(node.state.missing)
+        count.several += bool(node.state.missing) and node.state.missing.only_box is None
         count.stored += len(entries)
         count.boxed += len(boxed)
 
 
-def _check_hole(node: JoinNode, windows: list[BaseWindow]) -> None:
-    """A hole counts its rows rightly, has none that is being filled, and is there only if something is missing."""
-    assert node.state is not None
-    hole = node.state.hole
-    if hole is None:
-        return
-    for number in node.inputs:
-        record, head = hole._records.get(number), windows[number].head
-        remaining = max(hole.marks[number] - head, 0)
+def _check_box(box: Box, windows: list[BaseWindow]) -> None:
+    """A box counts its rows rightly, has none that is being filled, and is there only if something is missing."""
+    for number in box.inputs:
+        record, head = box._records.get(number), windows[number].head
+        remaining = max(box.marks[number] - head, 0)
         if record is not None:
             states = record.states_of(np.arange(record.base, record.mark))
             assert not (states == FILLING).any()
             remaining = int(np.count_nonzero(states[max(head - record.base, 0) :] == MISSING))
-        assert hole.remaining(number, head) == remaining
-        assert remaining > 0, "a hole that is empty in one dimension is dropped"
+        assert box.remaining(number, head) == remaining
+        assert remaining > 0, "a box that is empty in one dimension is dropped"

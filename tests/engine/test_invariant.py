@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import midstream as ms
 from midstream.engine.executors.tree import TreeExecutor
 from midstream.plan import parse_plan
+from midstream.state.missing import Box, Cause, Missing
 from midstream.state.window import BaseWindow
 
-from .audit import Count, audit, executor_of
+from .audit import Count, audit, executor_of, windows_of
 from .small import ALIASES, CASES, SCHEMA, Small, draw_plan, draw_pushes, sorted_rows
 
 SEEDS = range(3)
@@ -21,7 +23,37 @@ SEEDS = range(3)
 def restored(engine: ms.Engine, rng: random.Random, small: Small, as_bytes: bool) -> ms.Engine:
     snapshot = engine.snapshot()
     plan = draw_plan(rng, small.size) if rng.random() < 0.7 else None
-    return ms.Engine.restore(engine.query, snapshot.to_bytes() if as_bytes else snapshot, plan=plan)
+    engine = ms.Engine.restore(engine.query, snapshot.to_bytes() if as_bytes else snapshot, plan=plan)
+    if rng.random() < 0.5:
+        cut_boxes(engine, rng)
+    return engine
+
+
+def cut_boxes(engine: ms.Engine, rng: random.Random) -> None:
+    """Cut the boxes of all states, or of some, into several that overlap and together are what they were."""
+    windows = windows_of(engine)
+    heads = {number: window.head for number, window in enumerate(windows)}
+    for node in executor_of(engine).joins():
+        if node.state is None or not node.state.missing or rng.random() < 0.2:
+            continue
+        number = rng.choice(node.inputs)
+        ids = np.arange(windows[number].head, windows[number].tail)
+        marks = {own: windows[own].tail for own in node.inputs}
+        some = ids[[rng.random() < 0.5 for _ in ids]]
+        others = np.union1d(np.setdiff1d(ids, some), ids[[rng.random() < 0.2 for _ in ids]])
+        middle = rng.randint(windows[number].head, windows[number].tail)
+        node.state.missing = Missing()
+        pieces = rng.choice(
+            [
+                [Box(node.inputs, marks, Cause("eviction"), rows={number: rows}) for rows in (some, others)],
+                [
+                    Box(node.inputs, marks | {number: middle}, Cause("restore")),
+                    Box(node.inputs, marks, Cause("eviction"), lows={number: max(middle - 1, windows[number].head)}),
+                ],
+            ]
+        )
+        for box in pieces:
+            node.state.missing.add(box, heads)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -49,19 +81,23 @@ def test_entries_and_box_partition_the_join(small: Small, seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("small", CASES, ids=lambda one: one.name)
 def test_states_kept_from_plan_to_plan_stay_right(small: Small, seed: int) -> None:
-    """Transitions, overlapping too: kept states keep entries and boxes, new ones start as holes."""
+    """Transitions, overlapping too: kept states keep entries and boxes, one or several, new ones start as one box."""
     rng = random.Random(f"transition {small.name} {seed}")
     query = small.query()
     steady, engine = ms.Engine(query), ms.Engine(query, plan=draw_plan(rng, small.size))
     count = Count()
-    for push in draw_pushes(rng, small, 40):
+    for step, push in enumerate(draw_pushes(rng, small, 40)):
         assert sorted_rows(engine.push(push)) == sorted_rows(steady.push(push))
         audit(engine, small, count)
+        if step % 12 == 11:
+            engine = restored(engine, rng, small, as_bytes=False)
+            cut_boxes(engine, rng)
+            audit(engine, small, count)
         if rng.random() < 0.3:
             plan = parse_plan(draw_plan(rng, small.size), ALIASES[: small.size])
-            engine._pipeline._executor = executor_of(engine).successor(plan)
+            engine._pipeline._executor = executor_of(engine).successor(plan, Cause("migration"))
             audit(engine, small, count)
-    assert count.stored > 50 and count.holes > 3 and count.boxed > 10
+    assert count.stored > 50 and count.holes > 3 and count.boxed > 10 and count.several > 0
 
 
 @pytest.mark.parametrize("small", CASES, ids=lambda one: one.name)
@@ -111,13 +147,13 @@ def test_a_fill_never_emits_and_leaves_nothing_missing(small: Small, seed: int) 
             assert engine.stats().rows_out == before == steady.stats().rows_out
             audit(engine, small, count)
             if step % 12 == 5:
-                assert all(node.state.hole is None for node in executor_of(engine).joins() if node.state is not None)
+                assert not any(node.state.missing for node in executor_of(engine).joins() if node.state is not None)
     assert count.stored > 20
 
 
 def fill(executor: TreeExecutor, rng: random.Random, everything: bool) -> None:
     for node in executor.joins():
-        while node.state is not None and node.state.hole is not None:
+        while node.state is not None and node.state.missing:
             executor.filler.fill_some(node, 1 << 20 if everything else rng.randrange(1, 4))
             if not everything and rng.random() < 0.5:
                 break

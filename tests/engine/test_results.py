@@ -61,16 +61,16 @@ def test_a_fill_shows_only_in_the_state() -> None:
     engine.push({"a": rows([1, 1, 2], first=1), "b": rows([1, 2, 2])}, watermark=0)
     engine = ms.Engine.restore(query, engine.snapshot())
     (state,) = [node.state for node in executor_of(engine).joins() if node.state is not None]
-    assert len(state) == 0 and state.hole is not None
+    assert len(state) == 0 and state.missing
     assert engine.push({"c": rows([1], first=1000)}, watermark=0).num_rows == 0
-    assert len(state) == 2 and state.hole is not None, "only the pairs with key 1"
+    assert len(state) == 2 and state.missing, "only the pairs with key 1"
     assert engine.push({"c": rows([1], first=1000)}, watermark=0).num_rows == 0
     assert len(state) == 2, "a second touch fills nothing again"
     assert engine.push({"c": rows([1], first=5)}, watermark=0).num_rows == 2
     assert engine.push({"a": rows([2], first=9)}, watermark=0).num_rows == 0
     assert len(state) == 4, "new pairs are stored while old ones are missing"
     assert engine.push({"c": rows([2, 3], first=6)}, watermark=0).num_rows == 4
-    assert len(state) == 6 and state.hole is None
+    assert len(state) == 6 and not state.missing
 
 
 def test_results_of_one_push_in_several_pieces_with_a_hole() -> None:

@@ -44,7 +44,8 @@ def test_claim_takes_each_row_of_the_box_once() -> None:
     claimed = found[boxes.claim(found, 16, states, 10)]
     assert claimed.tolist() == [10, 12, 15]
     assert unpacked(states, 6).tolist() == [FILLING, FILLED, FILLING, FILLING, MISSING, FILLING]
-    boxes.settle(claimed, states, 10)
+    elsewhere = ints(9, 14, 16)  # claimed in another box
+    assert boxes.settle(np.concatenate((claimed, elsewhere)), 16, states, 10) == 3
     assert unpacked(states, 6).tolist() == [FILLED, FILLED, FILLED, FILLING, MISSING, FILLED]
     assert boxes.claim(ints(10, 12, 15), 16, states, 10).tolist() == []
     assert [boxes.missing_in(states, begin, end) for begin, end in [(0, 6), (4, 5), (5, 6), (3, 3)]] == [1, 1, 0, 0]

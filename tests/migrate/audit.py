@@ -1,4 +1,4 @@
-"""The invariant of states with holes, looked at from inside: entries and hole are exactly the join, and do not overlap.
+"""The invariant of partial states, looked at from inside: entries and boxes are exactly the join, and do not overlap.
 
 Only for queries with nothing but equalities, whose key codes stand in the base windows.
 """
@@ -15,7 +15,7 @@ from midstream.engine.joins.nodes import JoinNode
 from midstream.kernels.boxes import MISSING
 from midstream.migrate.jisc import Filling
 from midstream.state import rings
-from midstream.state.hole import Hole
+from midstream.state.missing import Box
 from midstream.state.window import BaseWindow
 
 Rows = tuple[int, ...]
@@ -43,18 +43,20 @@ def _audit_state(engine: ms.Engine, node: JoinNode, windows: list[BaseWindow], w
     stored = [tuple(map(int, rows)) for rows in entries.rows[is_live]]
     name = " ".join(engine.plan.aliases[number] for number in node.inputs)
     assert len(set(stored)) == len(stored), f"({name}) has entries twice"
-    missing = {rows for rows in wanted if node.state.hole is not None and _lacks(node.state.hole, node.inputs, rows)}
+    missing = {rows for rows in wanted if any(_has(box, node.inputs, rows) for box in node.state.missing)}
     assert not missing & set(stored), f"({name}): both stored and missing: {sorted(missing & set(stored))[:5]}"
     assert missing | set(stored) == wanted, f"({name}): lost {sorted(wanted - missing - set(stored))[:5]}"
     return len(missing)
 
 
-def _lacks(hole: Hole, inputs: tuple[int, ...], rows: Rows) -> bool:
+def _has(box: Box, inputs: tuple[int, ...], rows: Rows) -> bool:
     """Whether a combination is in the box: each of its rows is below the mark and has not been filled."""
-    assert hole._inputs == inputs, "the hole has its columns in another order than the state"
+    assert box.inputs == inputs, "the box has its columns in another order than the state"
     for number, row in zip(inputs, rows, strict=True):
-        record = hole._records.get(number)
-        if row >= hole.marks[number] or (record is not None and record.states_of(np.array([row]))[0] != MISSING):
+        record = box._records.get(number)
+        if row >= box.marks[number]:
+            return False
+        if record is not None and (row < record.base or record.states_of(np.array([row]))[0] != MISSING):
             return False
     return True
 

@@ -117,7 +117,7 @@ def test_a_state_in_place_of_another_has_nothing_of_it(width: int, access: Acces
         old.purge(0, heads)
     model = Model(access, JoinState.in_place_of(old, INPUTS))
     assert len(model.state) == 0 and model.state.capacity == old.capacity
-    assert model.state.hole is None
+    assert not model.state.missing
     model.check(0, heads)
     for step in range(40):
         key = 0 if access is Access.LOOP else step % 8

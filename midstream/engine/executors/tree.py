@@ -2,7 +2,7 @@
 
 One chunk, at a join with children L and R whose deltas dL and dR are known:
 
-1. fill the holes of L that dR will touch, and those of R that dL will touch;
+1. fill what L lacks of what dR will touch, and what R lacks of what dL will touch;
 2. join dR with L as it was before this chunk, then dL with R including dR: every new pair once;
 3. store dL in L and dR in R; hand the pairs up as this join's delta, or emit them at the root.
 """
@@ -21,13 +21,13 @@ from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode, build, in
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
 from midstream.plan.tree import Plan, quoted
-from midstream.state.hole import Hole
 from midstream.state.indexes import Ints
 from midstream.state.join_state import JoinState
+from midstream.state.missing import Box, Cause
 from midstream.state.window import BaseWindow, Renumbering
 
 _LARGEST_RESULT_BLOCK = 1 << 17
-#: A kept state that the new plan finds in another way is indexed anew if it is small, else it becomes a hole.
+#: A kept state that the new plan finds in another way is indexed anew if it is small, else it is computed again.
 REINDEXED_AT_ONCE = 1 << 15
 _FILLED_AT_ONCE = 1 << 20
 #: Memory of a dropped state is used again if it has this share of the largest one's room.
@@ -55,58 +55,61 @@ class TreeExecutor:
         self._root = build(query, plan.root, windows)
         self.filler = Filler(windows)
         if since is not None:
+            tables = Cause("restore")
             for node in self.joins():
                 if not any(number in since for number in node.inputs):
-                    self._make_hole(node)
-            self.complete()
+                    self._declare_missing(node, tables)
+            self.complete(tables)
 
-    def make_holes(self) -> None:
+    def declare_all_missing(self, cause: Cause) -> None:
         """Declare every combination of the rows that the windows hold missing from every join state."""
         for node in self.joins():
-            self._make_hole(node)
+            self._declare_missing(node, cause)
 
-    def _make_hole(self, node: JoinNode) -> None:
-        marks = {number: self._windows[number].tail for number in node.inputs}
-        is_empty = any(mark == self._windows[number].head for number, mark in marks.items())
-        if node.state is not None and not is_empty:
-            node.state.hole = Hole(node.inputs, marks)
+    def _declare_missing(self, node: JoinNode, cause: Cause) -> None:
+        if node.state is not None:
+            marks = {number: self._windows[number].tail for number in node.inputs}
+            node.state.missing.add(Box(node.inputs, marks, cause), heads_of(self._windows))
 
-    def complete(self) -> None:
-        """Compute everything that is missing."""
+    def complete(self, cause: Cause) -> None:
+        """Compute everything that is missing for this cause."""
         for node in self.joins():
-            while node.state is not None and node.state.hole is not None:
-                self.filler.fill_some(node, _FILLED_AT_ONCE)
+            while node.state is not None and node.state.missing.is_due_to(cause):
+                self.filler.fill_some(node, _FILLED_AT_ONCE, cause)
 
-    def successor(self, plan: Plan) -> TreeExecutor:
-        """An executor for another plan: what both plans have in common is kept, the rest is missing.
+    def successor(self, plan: Plan, cause: Cause) -> TreeExecutor:
+        """An executor for another plan: what both plans have in common is kept, the rest is missing for this cause.
 
-        The states of this one are handed over, or their memory is: it is not to be used any more.
+        What kept states lack because of earlier migrations is this one's to fill from now on. The states of this
+        executor are handed over, or their memory is: it is not to be used any more.
         """
         new = TreeExecutor(self._query, plan, self._windows)
         held = {frozenset(node.inputs): node for node in self.joins() if node.state is not None}
         missing = []
         for node in new.joins():
             old = held.get(frozenset(node.inputs))
-            if node.state is not None and not (old is not None and self._kept(old, node)):
-                missing.append(node)
+            if node.state is not None:
+                if old is not None and self._kept(old, node):
+                    node.state.missing.adopt(cause)
+                else:
+                    missing.append(node)
         kept = {id(node.state) for node in new.joins()}
         dropped = [node.state for node in held.values() if node.state is not None and id(node.state) not in kept]
         _make_room(missing, dropped)
         for node in missing:
-            new._make_hole(node)
+            new._declare_missing(node, cause)
         return new
 
     def _kept(self, old: JoinNode, new: JoinNode) -> bool:
-        """Hand over a state with its hole, if the new plan can use it at little cost."""
+        """Hand over a state with its boxes, if the new plan can use it at little cost."""
         assert old.state is not None and old.path is not None and new.path is not None
         if old.inputs == new.inputs and old.path.signature == new.path.signature:
             new.state = old.state
             return True
         if len(old.state) > REINDEXED_AT_ONCE or new.state is None:
             return False
-        hole, combos = old.state.hole, old.state.entries(new.inputs)
-        new.state.hole = None if hole is None else hole.reordered(new.inputs)
-        store(new, Delta(new.inputs, combos, self._windows))
+        new.state.missing = old.state.missing.reordered(new.inputs)
+        store(new, Delta(new.inputs, old.state.entries(new.inputs), self._windows))
         return True
 
     @property
@@ -138,7 +141,7 @@ class TreeExecutor:
                 yield deltas[root.number].combos
             return
         joins = list(self.joins())
-        if any(node.state is not None and node.state.hole is not None for node in joins):
+        if any(node.state is not None and node.state.missing for node in joins):
             self.filler.fill_ahead(joins, deltas)
         left, right = self._delta(root.left, deltas), self._delta(root.right, deltas)
         largest = max(len(left), len(right))
@@ -199,25 +202,28 @@ class TreeExecutor:
         """Whether no row of the windows is left out."""
         return self._since is None
 
-    def hole_bytes(self) -> int:
-        """What the records of the holes take."""
-        holes = (node.state.hole for node in self.joins() if node.state is not None)
-        return sum(hole.nbytes for hole in holes if hole is not None)
+    def missing_bytes(self) -> int:
+        """What the records of missing rows take."""
+        return sum(node.state.missing.nbytes for node in self.joins() if node.state is not None)
 
-    def holes(self) -> int:
-        """Live rows whose combinations may be missing, summed over the states."""
-        return sum(one.holes for one in self.state_stats())
+    def holes(self, cause: Cause | None = None) -> int:
+        """Live rows whose combinations may be missing, for this cause or for any, summed over the states."""
+        return sum(self._holes_of(node, cause) for node in self.joins())
+
+    def _holes_of(self, node: JoinNode, cause: Cause | None = None) -> int:
+        if node.state is None or node.path is None:
+            return 0
+        driver = node.path.driver
+        return node.state.missing.remaining(driver, self._windows[driver].head, cause)
 
     def state_stats(self) -> list[StateStats]:
-        """The size of every join state, and how many rows of its driver are still in its hole."""
+        """The size of every join state, and how many rows of its driver may lack combinations."""
         found = []
         for node in self.joins():
             if node.state is not None and node.path is not None:
                 aliases = tuple(self.plan.aliases[number] for number in node.inputs)
                 name = " ".join(quoted(alias) for alias in aliases)
-                driver = node.path.driver
-                hole = node.state.hole
-                holes = 0 if hole is None else hole.remaining(driver, self._windows[driver].head)
+                holes = self._holes_of(node)
                 found.append(StateStats(name, "join", len(node.state), node.state.nbytes, holes, aliases))
         return found
 

@@ -18,10 +18,10 @@ from midstream.cql.model import Band, Query, Rounding
 from midstream.engine.joins.combos import Delta
 from midstream.kernels import loops, runs
 from midstream.kernels.types import LARGEST, SMALLEST, Combos, Layout, Ring
-from midstream.state.hole import Record
 from midstream.state.indexes import HashIndex, Ints, SortedIndex
 from midstream.state.join_state import Access, JoinState
 from midstream.state.keys import codes_of, floats_of
+from midstream.state.missing import Missing
 from midstream.state.window import BaseWindow
 
 Store = BaseWindow | JoinState
@@ -40,8 +40,8 @@ class Path(Protocol):
     def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
         """Steps that each join the delta with some of the entries; a step is called until it returns True."""
 
-    def claim(self, delta: Delta, record: Record) -> Delta:
-        """Take from a hole the driver's rows without whose combinations a probe with this delta could miss an entry."""
+    def claim(self, delta: Delta, missing: Missing) -> Delta:
+        """Claim the driver's rows without whose combinations a probe with this delta could miss an entry."""
 
     def keys(self, delta: Delta) -> Ints:
         """The keys under which combinations of the child are stored."""
@@ -70,10 +70,10 @@ class HashPath:
         assert store.hash_index is not None
         return store.hash_index
 
-    def claim(self, delta: Delta, record: Record) -> Delta:
+    def claim(self, delta: Delta, missing: Missing) -> Delta:
         window = self._windows[self.driver]
         index, keys = window.hash_indexes[(self._driver_class,)], delta.codes(self._driver_class)
-        claimed = index.claim(window.head, keys, record.mark, record.states, record.base)
+        claimed = missing.claim_by_key(self.driver, window.head, index, keys)
         return Delta((self.driver,), claimed, self._windows)
 
     def keys(self, delta: Delta) -> Ints:
@@ -111,10 +111,11 @@ class BandPath:
         assert store.sorted_index is not None
         return store.sorted_index
 
-    def claim(self, delta: Delta, record: Record) -> Delta:
+    def claim(self, delta: Delta, missing: Missing) -> Delta:
         window = self._windows[self.driver]
         found = window.sorted_indexes[self.number].find(window.head, *self._ranges(delta))
-        return Delta.of_rows(self.driver, found[record.claim(found)], self._windows)
+        places = missing.claim(self.driver, window.head, found)
+        return Delta.of_rows(self.driver, found[places], self._windows)
 
     def keys(self, delta: Delta) -> Ints:
         return delta.band_codes(self.number, self.driver)
@@ -181,10 +182,10 @@ class LoopPath:
     def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
         yield lambda out, cursor: bool(loops.probe(ring, delta.combos, out, cursor, layout))
 
-    def claim(self, delta: Delta, record: Record) -> Delta:
+    def claim(self, delta: Delta, missing: Missing) -> Delta:
         window = self._windows[self.driver]
         ids = np.arange(window.head, window.tail)
-        return Delta.of_rows(self.driver, ids[record.claim(ids)], self._windows)
+        return Delta.of_rows(self.driver, ids[missing.claim(self.driver, window.head, ids)], self._windows)
 
     def keys(self, delta: Delta) -> Ints:
         return np.zeros(len(delta), np.int64)

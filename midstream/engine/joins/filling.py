@@ -16,9 +16,9 @@ from midstream.engine.joins.combos import Block, Delta, selected
 from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode
 from midstream.kernels import checks as check_kernels
 from midstream.kernels.types import Combos
-from midstream.state.hole import Hole
 from midstream.state.indexes import Ints
 from midstream.state.join_state import JoinState
+from midstream.state.missing import Box, Cause, Missing
 from midstream.state.window import BaseWindow, composite
 
 
@@ -61,8 +61,14 @@ class Filler:
 
         `joins` has children first. Rows are claimed from the top down, because filling a node takes rows of the nodes
         below it, and combinations are made from the bottom up. What only deltas of joins touch is filled on demand.
+        This takes one box per state; where there is a state with more, everything is filled on demand.
         """
         self._round = _Round()
+        lacking = [node.state.missing for node in joins if node.state is not None and node.state.missing]
+        if any(missing.only_box is None for missing in lacking):
+            for node in joins:
+                self._fill_for_children(node, deltas)
+            return
         for node in reversed(joins):
             self._claim_for_children(node, deltas)
             for number, rows in self._round.of(node):
@@ -70,15 +76,15 @@ class Filler:
         for node in joins:
             claims = self._round.of(node)
             for place, (number, rows) in enumerate(claims):
-                assert node.state is not None and node.state.hole is not None
-                hole = node.state.hole
+                assert node.state is not None
+                missing = node.state.missing
                 pending = [other for other, _ in claims[place + 1 :]]
                 is_filled_beside = isinstance(node.child_with(number), LeafNode)
                 if is_filled_beside:
-                    found = self._joined(node, rows, hole)
+                    found = self._joined(node, rows, missing)
                 else:
-                    found = self._with_rows(node, number, rows.ids, hole)
-                made = self._covered(hole, found, number, pending)
+                    found = self._with_rows(node, number, rows.ids, missing)
+                made = self._covered(missing, found, number, pending)
                 store(node, made)
                 self._round.made[id(node), number] = made
         for node in joins:
@@ -92,80 +98,79 @@ class Filler:
             if isinstance(sibling, LeafNode) and sibling.number in deltas:
                 self._claim(child, deltas[sibling.number])
 
+    def _fill_for_children(self, node: JoinNode, deltas: Mapping[int, Delta]) -> None:
+        for child, sibling in ((node.left, node.right), (node.right, node.left)):
+            if isinstance(sibling, LeafNode) and sibling.number in deltas:
+                self.fill_for(child, deltas[sibling.number])
+
     def _claim_below(self, node: JoinNode, number: int, rows: Delta) -> None:
         """What filling a node for rows of an input takes of its children."""
         child = node.child_with(number)
         if isinstance(child, LeafNode):
             self._claim(node.other(child), rows)
-        elif self._leads_to_entries(child, number) and child.state is not None and child.state.hole is not None:
-            claimed = child.state.hole.claim(number, self._windows[number].head, rows.ids)
+        elif self._leads_to_entries(child, number) and child.state is not None and child.state.missing:
+            claimed = child.state.missing.claim(number, self._windows[number].head, rows.ids)
             self._round.add(child, number, rows.at(claimed))
 
     def _claim(self, node: LiveNode, probing: Delta) -> None:
-        if isinstance(node, JoinNode) and node.state is not None and node.state.hole is not None:
+        if isinstance(node, JoinNode) and node.state is not None and node.state.missing:
             assert node.path is not None
-            number = node.path.driver
-            record = node.state.hole.record(number, self._windows[number].head)
-            self._round.add(node, number, node.path.claim(probing, record))
+            self._round.add(node, node.path.driver, node.path.claim(probing, node.state.missing))
 
     def fill_for(self, node: LiveNode, probing: Delta) -> None:
         """Make a node hold every combination that a probe with this delta could find."""
-        if isinstance(node, JoinNode) and node.state is not None and node.state.hole is not None:
+        if isinstance(node, JoinNode) and node.state is not None and node.state.missing:
             assert node.path is not None
-            number = node.path.driver
-            record = node.state.hole.record(number, self._windows[number].head)
-            self._complete(node, number, node.path.claim(probing, record).ids)
+            self._complete(node, node.path.driver, node.path.claim(probing, node.state.missing).ids)
 
     def fill(self, node: JoinNode, number: int, ids: Ints) -> None:
         """Store every missing combination that contains one of these rows of an input."""
-        if node.state is not None and node.state.hole is not None:
-            self._complete(node, number, ids[node.state.hole.claim(number, self._windows[number].head, ids)])
+        if node.state is not None and node.state.missing:
+            self._complete(node, number, ids[node.state.missing.claim(number, self._windows[number].head, ids)])
 
-    def fill_some(self, node: JoinNode, limit: int) -> int:
-        """Fill up to so many rows of the node's driver, the newest first; how many there were."""
-        if node.state is None or node.state.hole is None or node.path is None:
+    def fill_some(self, node: JoinNode, limit: int, cause: Cause | None = None) -> int:
+        """Fill up to so many rows of the node's driver, the newest first; how many there were.
+
+        With a cause, only rows of boxes that have it.
+        """
+        if node.state is None or node.path is None:
             return 0
         number = node.path.driver
-        ids = node.state.hole.missing(number, self._windows[number].head, limit)
+        ids = node.state.missing.newest(number, self._windows[number].head, limit, cause)
         if len(ids):
             self.fill(node, number, ids)
-        else:
-            node.state.hole = None
         return len(ids)
 
     def _complete(self, node: JoinNode, number: int, claimed: Ints) -> Delta | None:
         """Store the missing combinations with the claimed rows; what was stored."""
-        assert node.state is not None and node.state.hole is not None
+        assert node.state is not None
         made = None
         if len(claimed):
-            hole = node.state.hole
-            made = self._covered(hole, self._with_rows(node, number, claimed, hole), number)
+            missing = node.state.missing
+            made = self._covered(missing, self._with_rows(node, number, claimed, missing), number)
             store(node, made)
         self._settle(node, number, claimed, 0 if made is None else len(made))
         return made
 
     def _settle(self, node: JoinNode, number: int, claimed: Ints, entries: int) -> None:
-        """The claimed rows leave the hole; it is gone if they were the last."""
-        if node.state is None or node.state.hole is None:
+        """The claimed rows leave the boxes; those are gone of which they were the last."""
+        if node.state is None or not node.state.missing:
             return
-        hole = node.state.hole
+        node.state.missing.settle(number, self._windows[number].head, claimed)
         if len(claimed):
-            hole.settle(number, claimed)
             self.rows_filled += len(claimed)
             self.entries_filled += entries
-        if hole.remaining(number, self._windows[number].head) == 0:
-            node.state.hole = None
 
-    def _covered(self, hole: Hole, delta: Delta, number: int, pending: Collection[int] = ()) -> Delta:
+    def _covered(self, missing: Missing, delta: Delta, number: int, pending: Collection[int] = ()) -> Delta:
         """The combinations that are missing, contain a row being filled, and are still alive."""
-        passed = hole.covered(delta.combos, number, self.floor, pending)
+        passed = missing.covered(delta.combos, number, self.floor, pending)
         if passed is None:
             return delta
         count = check_kernels.pack(delta.combos, 0, passed)
         return Delta(delta.inputs, Combos(*(array[:count] for array in delta.combos)), self._windows)
 
-    def _with_rows(self, node: LiveNode, number: int, ids: Ints, target: Hole) -> Delta:
-        """All combinations of a node that contain one of these rows of an input and may be in the hole being filled.
+    def _with_rows(self, node: LiveNode, number: int, ids: Ints, target: Missing) -> Delta:
+        """All combinations of a node that contain one of these rows of an input and may be in a box being filled.
 
         Perhaps some others too.
         """
@@ -177,44 +182,50 @@ class Filler:
             self.fill_for(node.other(child), part)
         return self._joined(node, part, target)
 
-    def _joined(self, node: JoinNode, part: Delta, target: Hole) -> Delta:
+    def _joined(self, node: JoinNode, part: Delta, target: Missing) -> Delta:
         """Combinations of one child of a node with what the other one, filled for them, holds.
 
-        Rows that entered after the hole being filled was made are in none of its combinations: leaves leave them out.
+        Leaves leave out rows that no box being filled has.
         """
         other = node.right if part.inputs == node.left.inputs else node.left
         block = Block(len(node.inputs), max(node.least_block, len(part) + len(part) // 4), False)
         if len(part):
-            drained(node.matches(part, other, block, target.marks.get(other.inputs[0])))
+            before = since = None
+            if isinstance(other, LeafNode):
+                before, first = target.last(other.number), target.first(other.number)
+                since = None if first is None else {other.number: first}
+            drained(node.matches(part, other, block, before, since))
         return Delta(node.inputs, block.content(), self._windows)
 
-    def _entries_with_rows(self, child: LiveNode, number: int, ids: Ints, target: Hole) -> Delta:
+    def _entries_with_rows(self, child: LiveNode, number: int, ids: Ints, target: Missing) -> Delta:
         """As `_with_rows`, from what the child has stored if its index leads there from the rows of that input."""
         if isinstance(child, LeafNode) or child.state is None or not self._leads_to_entries(child, number):
             return self._with_rows(child, number, ids, target)
-        hole = child.state.hole
-        if hole is not None:
+        missing = child.state.missing
+        if missing:
+            own, theirs = missing.only_box, target.only_box
             # A twin was missing just what is to be filled, so what it stored now for these rows is all there is.
-            is_twin = hole.is_twin(target, number)
-            claimed = ids[hole.claim(number, self._windows[number].head, ids)]
+            is_twin = own is not None and theirs is not None and own.has_marks_of(theirs, number)
+            claimed = ids[missing.claim(number, self._windows[number].head, ids)]
             made = self._complete(child, number, claimed)
             if is_twin and made is not None and len(claimed) == len(ids):
                 return made
             in_round = self._round.made.get((id(child), number))
             if is_twin and in_round is not None and len(claimed) == 0:
-                return self._part_of_round(in_round, target, hole, child, number, ids)
+                assert own is not None and theirs is not None
+                return self._part_of_round(in_round, theirs, own, child, number, ids)
         return self._stored_with_rows(child, number, ids)
 
-    def _part_of_round(self, made: Delta, target: Hole, hole: Hole, child: JoinNode, number: int, ids: Ints) -> Delta:
+    def _part_of_round(self, made: Delta, target: Box, own: Box, child: JoinNode, number: int, ids: Ints) -> Delta:
         """What the child made in this round for the rows that the node is filling, and what it had of them before."""
         column = made.inputs.index(number)
         part = made.at(target.tell_filling(number, made.combos.rows[:, column])[0])
-        before = ids[hole.tell_filling(number, ids)[1]]
+        before = ids[own.tell_filling(number, ids)[1]]
         if len(before) == 0:
             return part
         stored = self._stored_with_rows(child, number, before)
         # Entries of the same key that were made now come with those stored before: each counts once.
-        old = stored.at(hole.tell_filling(number, stored.combos.rows[:, column])[1])
+        old = stored.at(own.tell_filling(number, stored.combos.rows[:, column])[1])
         return Delta.concatenated([part, old])
 
     def _leads_to_entries(self, child: JoinNode, number: int) -> bool:
