@@ -76,12 +76,12 @@ def _leaves(node: Node) -> list[int]:
 
 
 def _window_card(query: Query, number: int, windows: dict[tuple[str, ...], StateStats]) -> Card:
-    one = query.inputs[number]
-    source = one.source if one.source != one.alias else ""
-    window = "static table" if one.is_static else f"[{window_text(one.window)}]"
-    held = windows.get((one.alias,))
+    relation = query.inputs[number]
+    source = relation.source if relation.source != relation.alias else ""
+    window = "static table" if relation.is_static else f"[{window_text(relation.window)}]"
+    held = windows.get((relation.alias,))
     rows = () if held is None else (counted(held.rows, "row"),)
-    return Card(one.alias, (f"{source} {window}".strip(), *rows))
+    return Card(relation.alias, (f"{source} {window}".strip(), *rows))
 
 
 def _state_card(state: StateStats) -> Card:

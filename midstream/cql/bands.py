@@ -138,11 +138,11 @@ def _absolute(part: Part, floating: bool) -> _Bound | None:
 
 def _merge(type: pa.DataType, left: Expr, right: Expr, bounds: list[_Bound]) -> Band | None:
     floating = type == pa.float64()
-    if floating and not any(one.safe for one in bounds):
-        bounds = [one for one in bounds if not one.form.computed]
-    low = max((one for bound in bounds for one in (bound.low, _near(bound.form.low)) if one is not None), default=None)
+    if floating and not any(bound.safe for bound in bounds):
+        bounds = [bound for bound in bounds if not bound.form.computed]
+    low = max((end for bound in bounds for end in (bound.low, _near(bound.form.low)) if end is not None), default=None)
     high = min(
-        (one for bound in bounds for one in (bound.high, _near(bound.form.high)) if one is not None), default=None
+        (end for bound in bounds for end in (bound.high, _near(bound.form.high)) if end is not None), default=None
     )
     if low is None and high is None:
         return None
@@ -150,12 +150,12 @@ def _merge(type: pa.DataType, left: Expr, right: Expr, bounds: list[_Bound]) -> 
         return None
     if not floating and not (_SMALLEST <= (low or 0) <= _LARGEST and _SMALLEST <= (high or 0) <= _LARGEST):
         return None
-    exact = not floating and all(_covers(one.form, low, high) for one in bounds)
+    exact = not floating and all(_covers(bound.form, low, high) for bound in bounds)
     (left_input,), (right_input,) = inputs_of(left), inputs_of(right)
     rounding = Rounding()
     if floating:
         forms = [bound.form for bound in bounds]
-        rounding = Rounding(max(one.additions for one in forms), float(max(one.constants for one in forms)))
+        rounding = Rounding(max(form.additions for form in forms), float(max(form.constants for form in forms)))
     return Band(type, left_input, left, right_input, right, low, high, exact, rounding)
 
 

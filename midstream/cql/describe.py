@@ -71,9 +71,9 @@ def _quoted(name: str) -> str:
 
 def _lines(query: Query) -> Iterator[str]:
     aliases = query.aliases
-    for one in query.inputs:
-        yield _input_line(query, one)
-        for expr in one.filters:
+    for relation in query.inputs:
+        yield _input_line(query, relation)
+        for expr in relation.filters:
             yield f"  filter {expression_text(expr, aliases)}"
     for key in query.key_classes:
         yield f"key {key.type}: " + " = ".join(expression_text(expr, aliases) for _, expr in key.keys)
@@ -88,15 +88,16 @@ def _lines(query: Query) -> Iterator[str]:
     yield f"time {query.time_type}"
 
 
-def _input_line(query: Query, one: Input) -> str:
-    kept = ", ".join(one.columns) or "nothing"
-    if one.is_static:
-        return f"input {one.alias}: {one.source}, a static table, keeps {kept}"
-    delay = query.delays.get(one.source, 0)
+def _input_line(query: Query, relation: Input) -> str:
+    kept = ", ".join(relation.columns) or "nothing"
+    if relation.is_static:
+        return f"input {relation.alias}: {relation.source}, a static table, keeps {kept}"
+    delay = query.delays.get(relation.source, 0)
     late = f", delay {duration_text(delay)}" if delay else ""
-    zones = query.assumed_zones.get(one.source, {}).values()
-    time = " in ".join([str(one.event_time), *zones])
-    return f"input {one.alias}: {one.source} [{window_text(one.window)}], event time {time}{late}, keeps {kept}"
+    zones = query.assumed_zones.get(relation.source, {}).values()
+    time = " in ".join([str(relation.event_time), *zones])
+    window = window_text(relation.window)
+    return f"input {relation.alias}: {relation.source} [{window}], event time {time}{late}, keeps {kept}"
 
 
 def window_text(window: Window) -> str:

@@ -137,7 +137,7 @@ class Reader:
             node = node.this
         operands.append(node)
         name = "and" if kind is exp.And else "or"
-        return self.call(name, [self.condition(one) for one in reversed(operands)], node)
+        return self.call(name, [self.condition(operand) for operand in reversed(operands)], node)
 
     def _function(self, node: exp.Anonymous) -> Expr:
         name = node.name.lower()
@@ -157,8 +157,8 @@ class Reader:
                 return Literal(bool(node.this), BOOL)
             if isinstance(node, exp.Literal):
                 return Literal(node.name, pa.string()) if node.is_string else literals.number(node.name)
-            if isinstance(node, exp.Concat) and all(one.is_string for one in node.expressions):
-                return Literal("".join(one.name for one in node.expressions), pa.string())
+            if isinstance(node, exp.Concat) and all(part.is_string for part in node.expressions):
+                return Literal("".join(part.name for part in node.expressions), pa.string())
             if isinstance(node, exp.HexString):
                 return Literal(bytes.fromhex(node.name), pa.binary())
             if isinstance(node, exp.Interval):
@@ -210,7 +210,7 @@ class Reader:
         extra = [key for key, value in node.args.items() if value and key not in ("this", "to", "safe", "_type")]
         target = _TYPES.get(node.to.this)
         if node.to.this == exp.DType.DECIMAL:
-            digits = [int(one.name) for one in node.to.expressions if one.name.isdigit()] or [10]
+            digits = [int(number.name) for number in node.to.expressions if number.name.isdigit()] or [10]
             precision, scale = digits[0], digits[1] if len(digits) > 1 else 0
             target = (
                 pa.decimal128(precision, scale) if scale <= precision <= literals.DECIMAL_DIGITS and precision else None
@@ -235,8 +235,8 @@ class Reader:
 
     def _in(self, node: exp.In) -> Expr:
         value = self.read(node.this)
-        items = [self.read(one) for one in node.expressions]
-        if not any(inputs_of(one) for one in items):
+        items = [self.read(item) for item in node.expressions]
+        if not any(inputs_of(item) for item in items):
             return self.call("in", (value, *items), node)
         equal = [self.call("eq", (value, item), node) for item in items]
         return equal[0] if len(equal) == 1 else self.call("or", equal, node)

@@ -123,10 +123,10 @@ TABLE = (
     Function("unix_micros", "unix_micros(t)", scalars.unix_micros, 1, 1),
 )
 
-FUNCTIONS: dict[str, str] = {one.name: one.signature for one in TABLE}
+FUNCTIONS: dict[str, str] = {entry.name: entry.signature for entry in TABLE}
 """What there is: a function's name and how it is written."""
 
-_BY_NAME = {name: one for one in TABLE for name in (one.name, *one.aliases)}
+_BY_NAME = {name: entry for entry in TABLE for name in (entry.name, *entry.aliases)}
 
 
 def call(name: str, args: Sequence[Expr]) -> Expr:

@@ -62,7 +62,7 @@ def close_equalities(parts: Iterable[Part]) -> Keys:
     for expr in leader:
         components.setdefault(find(expr), []).append(expr)
     found = [_class(members) for members in components.values()]
-    return Keys(tuple(one for one, _ in found), tuple(pair for _, filters in found for pair in filters))
+    return Keys(tuple(key_class for key_class, _ in found), tuple(pair for _, filters in found for pair in filters))
 
 
 def _class(members: list[Expr]) -> tuple[KeyClass, list[tuple[int, Expr]]]:

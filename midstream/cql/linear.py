@@ -124,7 +124,7 @@ def constant(expr: Expr) -> Number | None:
             value = float(value)
     elif isinstance(expr, Call) and expr.function in ("add", "subtract", "multiply", "negate", "abs"):
         values = [constant(arg) for arg in expr.args]
-        known = [one for one in values if one is not None]
+        known = [number for number in values if number is not None]
         exact = expr.type != pa.float32() and not (pt.is_decimal(expr.type) and len(known) > 1)
         if len(known) == len(values) and exact:
             value = _apply(expr.function, known)

@@ -218,12 +218,12 @@ class Query:
 
     @cached_property
     def aliases(self) -> tuple[str, ...]:
-        return tuple(one.alias for one in self.inputs)
+        return tuple(relation.alias for relation in self.inputs)
 
     @cached_property
     def streams(self) -> tuple[str, ...]:
         """The names that rows are pushed under, in the order of FROM, each once."""
-        return tuple(dict.fromkeys(one.source for one in self.inputs if not one.is_static))
+        return tuple(dict.fromkeys(relation.source for relation in self.inputs if not relation.is_static))
 
     @cached_property
     def tracks_arrivals(self) -> bool:
@@ -233,7 +233,7 @@ class Query:
     @cached_property
     def tables(self) -> tuple[str, ...]:
         """The names of the static tables, in the order of FROM, each once."""
-        return tuple(dict.fromkeys(one.source for one in self.inputs if one.is_static))
+        return tuple(dict.fromkeys(relation.source for relation in self.inputs if relation.is_static))
 
     def declared_schema(self, source: str) -> pa.Schema:
         """The schema of a source as it was given to the query: what is pushed has no zone where one is assumed.
@@ -250,6 +250,6 @@ class Query:
     @cached_property
     def output_schema(self) -> pa.Schema:
         """The columns of a result: the SELECT list, then `valid_from` and `valid_to`."""
-        fields = [pa.field(one.name, one.expr.type) for one in self.outputs]
+        fields = [pa.field(output.name, output.expr.type) for output in self.outputs]
         fields += [pa.field("valid_from", self.time_type), pa.field("valid_to", self.time_type)]
         return pa.schema(fields)

@@ -23,7 +23,7 @@ def spelled(name: str, known: Iterable[str]) -> list[str]:
     >>> spelled("ORDERS", ["orders", "payments"])
     ['orders']
     """
-    return [one for one in known if one.casefold() == name.casefold()]
+    return [candidate for candidate in known if candidate.casefold() == name.casefold()]
 
 
 def free_name(wanted: str, taken: Iterable[str]) -> str:
@@ -85,7 +85,7 @@ class Scope:
             hint = did_you_mean(name, [column for _, schema in self._pairs() for column in schema.names])
             raise self.source.error(node, f"unknown column '{name}'", f"{hint}columns: {listed(columns)}")
         if len(owners) > 1:
-            choices = (f"{self.aliases[one]}.{spelled(name, self.schemas[one].names)[0]}" for one in owners)
+            choices = (f"{self.aliases[owner]}.{spelled(name, self.schemas[owner].names)[0]}" for owner in owners)
             raise self.source.error(node, f"ambiguous column '{name}'", f"write one of {listed(choices)}")
         return self.of(owners[0], name, node)
 

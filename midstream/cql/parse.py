@@ -120,7 +120,7 @@ def _checked(text: str, schemas: Mapping[str, SchemaLike]) -> dict[str, pa.Schem
 def _check_connected(source: Source, clause: From, predicates: Predicates) -> None:
     found = groups(len(clause.entries), [*predicates.links, *clause.crossed])
     if len(found) > 1:
-        names = " and ".join(f"({', '.join(clause.entries[one].alias for one in group)})" for group in found)
+        names = " and ".join(f"({', '.join(clause.entries[number].alias for number in group)})" for group in found)
         what = f"no predicate connects {names}"
         right = "add one to WHERE, or write CROSS JOIN between them if every combination is meant"
         raise source.error(clause.entries[found[1][0]].node, what, right)
@@ -135,9 +135,9 @@ def _inputs(
 ) -> tuple[Input, ...]:
     needed = {column for output in outputs for column in columns_of(output.expr)}
     needed |= {column for theta in predicates.thetas for column in columns_of(theta.expr)}
-    for one in predicates.key_classes:
-        if not _is_its_own_code(one.type):
-            needed |= {key for _, key in one.keys if isinstance(key, Column)}
+    for key_class in predicates.key_classes:
+        if not _is_its_own_code(key_class.type):
+            needed |= {key for _, key in key_class.keys if isinstance(key, Column)}
     kept = {(column.input, column.name) for column in needed}
     return tuple(
         Input(

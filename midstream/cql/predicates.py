@@ -55,7 +55,7 @@ def take_apart(conjuncts: Sequence[Conjunct], inputs: int, first_stream: int) ->
             expr = exprs[0] if len(exprs) == 1 else functions.call("and", exprs)
             thetas.setdefault(expr, Theta(expr, numbers, conjunct.text))
     return Predicates(
-        tuple(tuple(one) for one in filters),
+        tuple(tuple(applied) for applied in filters),
         keys.classes,
         bands.bands,
         tuple(thetas.values()),

@@ -76,7 +76,7 @@ def as_schema(given: Any, name: str) -> pa.Schema:
         return given
     try:
         if _is_types(given):
-            return pa.schema([pa.field(_column_name(column), _type(column, one)) for column, one in given.items()])
+            return pa.schema([pa.field(_column_name(column), _type(column, type)) for column, type in given.items()])
         return pa.schema([pa.field(field.name, plain_type(field.type)) for field in _exported(given)])
     except NotATable as problem:
         told = str(problem)
@@ -125,7 +125,7 @@ def _exported(given: Any) -> pa.Schema:
 def _is_example(given: object) -> bool:
     """Whether rows can be looked for in this, so that what is wrong with them is worth telling."""
     exports = ("__arrow_c_stream__", "__arrow_c_array__", "__arrow_c_schema__")
-    return isinstance(given, Mapping | list | tuple) or any(hasattr(given, one) for one in exports)
+    return isinstance(given, Mapping | list | tuple) or any(hasattr(given, export) for export in exports)
 
 
 def _is_types(given: object) -> bool:
@@ -156,6 +156,6 @@ def _type(column: str, given: Any) -> pa.DataType:
             return type_of(given)
         except QueryError as problem:
             raise NotATable(f"has a column {column!r} of {str(problem).removeprefix('schema: ')}") from None
-    known = ", ".join(one.__name__ for one in PYTHON_TYPES)
+    known = ", ".join(python_type.__name__ for python_type in PYTHON_TYPES)
     told = given.__name__ if isinstance(given, type) else type_name(given)
     raise NotATable(f"has {told} as the type of column {column!r}; give Arrow's, its name, or one of {known}")

@@ -73,7 +73,7 @@ def read_from(source: Source, select: exp.Select, schemas: Mapping[str, pa.Schem
     used: set[WindowText] = set()
     for number, node in enumerate([clause.this, *(join.this for join in joins)]):
         entry = _entry(source, node, schemas, used)
-        twice = next((one for one in entries if one.alias.casefold() == entry.alias.casefold()), None)
+        twice = next((earlier for earlier in entries if earlier.alias.casefold() == entry.alias.casefold()), None)
         if twice is not None:
             raise source.error(node, f"'{entry.alias}' stands in FROM twice", "give one of them another alias")
         entries.append(entry)
@@ -89,9 +89,11 @@ def read_from(source: Source, select: exp.Select, schemas: Mapping[str, pa.Schem
             conditions.append(join.args["on"])
         elif join.kind == "CROSS":
             crossed.extend((left, number) for left in range(left_side, number))
-    for one in source.windows:
-        if one not in used:
-            raise source.error(one.start, f"'[{one.words}]' has no place", "a window stands after a name in FROM")
+    for window_text in source.windows:
+        if window_text not in used:
+            raise source.error(
+                window_text.start, f"'[{window_text.words}]' has no place", "a window stands after a name in FROM"
+            )
     if all(entry.window.kind is WindowKind.STATIC for entry in entries):
         names = listed(entry.source for entry in entries)
         what = f"no entry of FROM is a stream: a name without a window is a static table ({names})"
@@ -119,7 +121,7 @@ def _entry(source: Source, node: exp.Expr, schemas: Mapping[str, pa.Schema], use
     if alias is not None and alias.args.get("columns"):
         raise source.error(node, "a list of columns after an alias is not supported", "write the alias alone")
     ends = [source.extent(part)[1] for part in (node.parts[-1], alias.this if alias else None) if part is not None]
-    mine = [one for one in source.windows if one.after in ends]
+    mine = [window_text for window_text in source.windows if window_text.after in ends]
     used.update(mine)
     if len(mine) > 1:
         raise source.error(mine[1].start, f"'{written}' has two windows", "write one")

@@ -102,7 +102,7 @@ class Source:
     def extent(self, node: exp.Expr) -> tuple[int, int]:
         """The first and the last offset of what a node was written as."""
         starts, ends = [], []
-        for child in node.walk(prune=lambda one: _EXTENT in one.meta):
+        for child in node.walk(prune=lambda parent: _EXTENT in parent.meta):
             if _EXTENT in child.meta:
                 start, end = child.meta[_EXTENT]
             elif "start" in child.meta:
@@ -131,7 +131,7 @@ class Source:
 
     def after(self, token: Token) -> int:
         """The offset of the token of SQL that follows one."""
-        index = bisect_right(self._sql_tokens, token.start, key=lambda one: one.start)
+        index = bisect_right(self._sql_tokens, token.start, key=lambda other: other.start)
         return self._sql_tokens[index].start if index < len(self._sql_tokens) else len(self.text)
 
     def find(self, first: int, last: int, *types: TokenType) -> Token | None:
@@ -194,12 +194,12 @@ class Source:
     def _opened_before(self, token: Token) -> Token | None:
         """The parenthesis inside which a token stands."""
         opened: list[Token] = []
-        for one in self._sql_tokens:
-            if one.start >= token.start:
+        for earlier in self._sql_tokens:
+            if earlier.start >= token.start:
                 break
-            if one.token_type == TokenType.L_PAREN:
-                opened.append(one)
-            elif one.token_type == TokenType.R_PAREN and opened:
+            if earlier.token_type == TokenType.L_PAREN:
+                opened.append(earlier)
+            elif earlier.token_type == TokenType.R_PAREN and opened:
                 opened.pop()
         return opened[-1] if opened else None
 
@@ -260,7 +260,12 @@ class Source:
         details = error.errors[0] if error.errors else {}
         shown = str(details.get("highlight") or "")
         token = next(
-            (one for one in self._sql_tokens if (one.line, one.col) == (details.get("line"), details.get("col"))), None
+            (
+                candidate
+                for candidate in self._sql_tokens
+                if (candidate.line, candidate.col) == (details.get("line"), details.get("col"))
+            ),
+            None,
         )
         missing = str(details.get("description") or "").startswith("Required")
         if token is None or (token is self._sql_tokens[-1] and missing):

@@ -95,9 +95,9 @@ def arithmetic(name: str, args: Sequence[Expr]) -> Expr:
 
 def whole_quotient(name: str, args: Sequence[Expr]) -> Expr:
     """``a DIV b`` over integers: int64, cut towards zero."""
-    if not {kind(one) for one in args} <= {"integer", "null"} or any(one.type == pa.uint64() for one in args):
+    if not {kind(arg) for arg in args} <= {"integer", "null"} or any(arg.type == pa.uint64() for arg in args):
         raise _no_operator(name, args, "integers up to int64")
-    return Call(name, tuple(coerce(one, pa.int64()) for one in args), pa.int64())
+    return Call(name, tuple(coerce(arg, pa.int64()) for arg in args), pa.int64())
 
 
 def unary_number(name: str, args: Sequence[Expr]) -> Expr:
@@ -128,8 +128,8 @@ def comparison(name: str, args: Sequence[Expr]) -> Expr:
 
 def membership(name: str, args: Sequence[Expr]) -> Expr:
     """``x IN (literals)``."""
-    for one in args[1:]:
-        if columns_of(one):
+    for item in args[1:]:
+        if columns_of(item):
             raise FunctionError("IN takes a list of constants; write the comparison with a column as x = column")
     return Call(name, tuple(_align(name, args)), BOOL)
 
@@ -150,10 +150,10 @@ def like(name: str, args: Sequence[Expr]) -> Expr:
 
 def logic(name: str, args: Sequence[Expr]) -> Expr:
     """AND, OR, NOT over booleans."""
-    for one in args:
-        if kind(one) not in ("boolean", "null"):
-            raise FunctionError(f"{SYMBOLS[name]} takes booleans, not {one.type}; write a comparison, such as x <> 0")
-    return Call(name, tuple(coerce(one, BOOL) for one in args), BOOL)
+    for arg in args:
+        if kind(arg) not in ("boolean", "null"):
+            raise FunctionError(f"{SYMBOLS[name]} takes booleans, not {arg.type}; write a comparison, such as x <> 0")
+    return Call(name, tuple(coerce(arg, BOOL) for arg in args), BOOL)
 
 
 def is_null(name: str, args: Sequence[Expr]) -> Expr:
@@ -171,10 +171,10 @@ def case(name: str, args: Sequence[Expr]) -> Expr:
     if len(args) % 2 == 0:
         args = (*args, Literal(None, pa.null()))
     conditions, values = args[:-1:2], (*args[1::2], args[-1])
-    for one in conditions:
-        if kind(one) not in ("boolean", "null"):
-            raise FunctionError(f"{name.upper()} takes boolean conditions, not {one.type}")
-    type = common_type(one.type for one in values)
+    for condition in conditions:
+        if kind(condition) not in ("boolean", "null"):
+            raise FunctionError(f"{name.upper()} takes boolean conditions, not {condition.type}")
+    type = common_type(value.type for value in values)
     if family(type) == "null":
         return values[-1]
     arms = [part for c, v in zip(conditions, values, strict=False) for part in (coerce(c, BOOL), coerce(v, type))]
@@ -183,8 +183,8 @@ def case(name: str, args: Sequence[Expr]) -> Expr:
 
 def coalesce(name: str, args: Sequence[Expr]) -> Expr:
     """The first argument that is not null."""
-    type = common_type(one.type for one in args)
-    values = tuple(coerce(one, type) for one in args)
+    type = common_type(arg.type for arg in args)
+    values = tuple(coerce(arg, type) for arg in args)
     return values[0] if len(values) == 1 or family(type) == "null" else Call(name, values, type)
 
 
@@ -195,31 +195,31 @@ def nullif(name: str, args: Sequence[Expr]) -> Expr:
 
 def extreme(name: str, args: Sequence[Expr]) -> Expr:
     """GREATEST and LEAST: nulls are passed over."""
-    type = common_type(one.type for one in args)
+    type = common_type(arg.type for arg in args)
     if family(type) == "null":
         return args[0]
     if family(type) == "timestamp":
         type = TIMESTAMP if type.tz is None else pa.timestamp("us", type.tz)
-    return Call(name, tuple(coerce(one, type) for one in args), type)
+    return Call(name, tuple(coerce(arg, type) for arg in args), type)
 
 
 def _align(name: str, args: Sequence[Expr]) -> list[Expr]:
     """The arguments of a comparison in one type. Equal simple types need no conversion: their order is the same."""
-    moments = [one for one in args if kind(one) in ("date", "timestamp")]
+    moments = [arg for arg in args if kind(arg) in ("date", "timestamp")]
     if moments:
-        args = [_moment_literal(one, moments[0].type) for one in args]
-    types = {plain_type(one.type) for one in args}
+        args = [_moment_literal(arg, moments[0].type) for arg in args]
+    types = {plain_type(arg.type) for arg in args}
     if len(types) == 1 and (kind(args[0]) in ("integer", "float", "boolean") or _is_plain(args[0].type)):
         return list(args)
     type = pa.null()
-    for one in args:
+    for arg in args:
         try:
-            type = comparison_type(type, one.type) if family(type) != "null" else one.type
+            type = comparison_type(type, arg.type) if family(type) != "null" else arg.type
         except FunctionError as error:
             raise FunctionError(f"{SYMBOLS.get(name, name)}: {error}") from None
     type = comparison_type(type, type)
     type = pa.int32() if family(type) == "null" else type
-    return [coerce(one, type) for one in args]
+    return [coerce(arg, type) for arg in args]
 
 
 def _is_plain(type: pa.DataType) -> bool:
@@ -243,8 +243,8 @@ def _moment_literal(expr: Expr, type: pa.DataType) -> Expr:
 def _temporal(name: str, a: Expr, b: Expr) -> Expr:
     """Arithmetic with dates, timestamps and intervals. Dates count as their midnight, in UTC."""
     kinds = (kind(a), kind(b))
-    moments = [one for one in (a, b) if kind(one) in ("timestamp", "date")]
-    zone = next((one.type.tz for one in moments if kind(one) == "timestamp"), None)
+    moments = [operand for operand in (a, b) if kind(operand) in ("timestamp", "date")]
+    zone = next((operand.type.tz for operand in moments if kind(operand) == "timestamp"), None)
     instant = pa.timestamp("us", zone)
     if name == "add" and kinds[1] in ("timestamp", "date") and kinds[0] not in ("timestamp", "date"):
         return _temporal(name, b, a)
@@ -281,5 +281,5 @@ def _fits(value: int, type: pa.DataType) -> bool:
 
 
 def _no_operator(name: str, args: Sequence[Expr], right: str) -> FunctionError:
-    found = " and ".join(str(one.type) for one in args)
+    found = " and ".join(str(arg.type) for arg in args)
     return FunctionError(f"{SYMBOLS.get(name, name)} does not take {found}; it takes {right}")

@@ -27,9 +27,9 @@ TRUNC_UNITS = {
 
 def double_function(name: str, args: Sequence[Expr]) -> Expr:
     """SQRT, EXP, LN, POWER, SIGN: any number, computed and given as float64."""
-    for one in args:
-        _expect(name, one, NUMERIC | {"null"}, "a number")
-    return Call(name, tuple(coerce(one, pa.float64()) for one in args), pa.float64())
+    for arg in args:
+        _expect(name, arg, NUMERIC | {"null"}, "a number")
+    return Call(name, tuple(coerce(arg, pa.float64()) for arg in args), pa.float64())
 
 
 def is_nan(name: str, args: Sequence[Expr]) -> Expr:
@@ -78,17 +78,17 @@ def text_to_text(name: str, args: Sequence[Expr]) -> Expr:
 
 def concat(name: str, args: Sequence[Expr]) -> Expr:
     """CONCAT and ``||``: null if any argument is null; numbers and times are written out."""
-    texts = [_text(name, one) for one in args]
-    type = pa.large_string() if any(one.type == pa.large_string() for one in texts) else pa.string()
-    return Call(name, tuple(coerce(one, type) for one in texts), type)
+    texts = [_text(name, arg) for arg in args]
+    type = pa.large_string() if any(text.type == pa.large_string() for text in texts) else pa.string()
+    return Call(name, tuple(coerce(text, type) for text in texts), type)
 
 
 def substring(name: str, args: Sequence[Expr]) -> Expr:
     """SUBSTRING(text, position, length): counted in characters from 1, from the end if negative."""
     text = _text(name, args[0])
-    for one in args[1:]:
-        _expect(name, one, {"integer", "null"}, "an integer")
-    numbers = [coerce(one, pa.int64()) for one in args[1:]]
+    for arg in args[1:]:
+        _expect(name, arg, {"integer", "null"}, "an integer")
+    numbers = [coerce(arg, pa.int64()) for arg in args[1:]]
     return Call(name, (text, *numbers), text.type)
 
 
@@ -100,7 +100,7 @@ def text_length(name: str, args: Sequence[Expr]) -> Expr:
 
 def text_test(name: str, args: Sequence[Expr]) -> Expr:
     """STARTSWITH, ENDSWITH, CONTAINS."""
-    a, b = (_text(name, one) for one in args)
+    a, b = (_text(name, arg) for arg in args)
     type = pa.large_string() if pa.large_string() in (a.type, b.type) else pa.string()
     return Call(name, (coerce(a, type), coerce(b, type)), BOOL)
 

@@ -238,7 +238,7 @@ _CASTS = {
 
 def _cast_hint(a: pa.DataType, b: pa.DataType) -> str:
     """Advice on which CAST would make two types meet."""
-    ways = [one for one, other in ((b, a), (a, b)) if castable(other, one) and family(one) != "other"]
+    ways = [target for target, source in ((b, a), (a, b)) if castable(source, target) and family(target) != "other"]
     if not ways:
         return "they have no common meaning"
-    return f"write {' or '.join(f'CAST(... AS {sql_name(one)})' for one in ways)} around one of them"
+    return f"write {' or '.join(f'CAST(... AS {sql_name(target)})' for target in ways)} around one of them"

@@ -53,7 +53,7 @@ def default_plan(query: Query) -> Plan:
 
 def strength(query: Query, joined: Set[int], number: int) -> Strength:
     """What connects one input with the inputs already joined, strongest kind first; all zero if nothing does."""
-    equalities = sum(number in one.inputs and bool(one.inputs & joined) for one in query.key_classes)
+    equalities = sum(number in key_class.inputs and bool(key_class.inputs & joined) for key_class in query.key_classes)
     closed = half_open = 0
     for band in query.bands:
         ends = {band.left_input, band.right_input}
@@ -75,7 +75,9 @@ def strength(query: Query, joined: Set[int], number: int) -> Strength:
 
 def _island(query: Query, left: frozenset[int]) -> Node:
     """A left-deep tree over the best connected of the inputs that are left and all that is connected with them."""
-    pairs = [(one, other) for one, other in combinations(sorted(left), 2) if any(strength(query, {one}, other))]
+    pairs = [
+        (first, second) for first, second in combinations(sorted(left), 2) if any(strength(query, {first}, second))
+    ]
     if not pairs:
         return Leaf(min(left, key=lambda number: (_size(query, number), number)))
     first = min(pairs, key=lambda pair: _pair_rank(query, pair))
@@ -86,10 +88,10 @@ def _island(query: Query, left: frozenset[int]) -> Node:
 
 
 def _pair_rank(query: Query, pair: tuple[int, int]) -> tuple[bool, Strength, list[Size], tuple[int, int]]:
-    one, other = pair
-    no_stream = query.inputs[one].is_static and query.inputs[other].is_static
-    sizes = sorted((_size(query, one), _size(query, other)), reverse=True)
-    return no_stream, _strongest_first(strength(query, {one}, other)), sizes, pair
+    first, second = pair
+    no_stream = query.inputs[first].is_static and query.inputs[second].is_static
+    sizes = sorted((_size(query, first), _size(query, second)), reverse=True)
+    return no_stream, _strongest_first(strength(query, {first}, second)), sizes, pair
 
 
 def _rank(query: Query, joined: Set[int], number: int) -> tuple[Strength, Size, int]:
@@ -102,10 +104,10 @@ def _strongest_first(found: Strength) -> Strength:
 
 
 def _size(query: Query, number: int) -> Size:
-    one = query.inputs[number]
-    filters = sum(not _only_drops_nulls(expr) for expr in one.filters)
-    only_adds_columns = one.is_static and not filters
-    return only_adds_columns, _WINDOW_ORDER[one.window.kind], one.window.size, -filters
+    relation = query.inputs[number]
+    filters = sum(not _only_drops_nulls(expr) for expr in relation.filters)
+    only_adds_columns = relation.is_static and not filters
+    return only_adds_columns, _WINDOW_ORDER[relation.window.kind], relation.window.size, -filters
 
 
 def _only_drops_nulls(expr: Expr) -> bool:

@@ -88,7 +88,7 @@ def decimal_to_integer(source: pa.DataType, target: pa.DataType) -> Kernel:
 def whole(number: pa.Array, target: pa.DataType) -> Vector:
     """Unscaled numbers as integers of a type; null outside of it."""
     limits = np.iinfo(computed_in(target))
-    low, high = (pa.scalar(int(one), pa.decimal256(30, 0)) for one in (limits.min, limits.max))
+    low, high = (pa.scalar(int(limit), pa.decimal256(30, 0)) for limit in (limits.min, limits.max))
     fine = pc.and_(pc.greater_equal(number, low), pc.less_equal(number, high))
     kept = pc.if_else(fine, number, pa.scalar(None, number.type)).cast(target)
     values, valid = reader(target)(kept)

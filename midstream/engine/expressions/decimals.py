@@ -83,7 +83,7 @@ def rescaled(array: pa.Array, type: pa.DataType) -> pa.Array:
 
 def arithmetic(call: Call) -> Kernel:
     """The kernel of ``+ - * / %`` over decimals, in the type that the call has."""
-    a, b = (one.type.scale for one in call.args)
+    a, b = (arg.type.scale for arg in call.args)
     result = call.type
     scale = max(a, b)
 

@@ -78,7 +78,9 @@ def from_bytes(array: pa.Array, type: pa.DataType) -> pa.Array:
     try:
         return array.cast(type)
     except pa.ArrowInvalid:
-        return pa.array([_decoded(one) for one in array.to_pylist()], type)  # only a column with broken text gets here
+        return pa.array(
+            [_decoded(octets) for octets in array.to_pylist()], type
+        )  # only a column with broken text gets here
 
 
 def _decoded(octets: bytes | None) -> str | None:

@@ -122,7 +122,7 @@ def _days(parts: pa.StructArray) -> tuple[Any, Any]:
     year, month, day = (_integers(_part(parts, name), 1) for name in ("year", "month", "day"))
     fine = parts.is_valid().to_numpy(zero_copy_only=False) & (month >= 1) & (month <= 12) & (day >= 1)
     months = np.where(fine, (year - 1970) * 12 + month - 1, 0)
-    first, following = (one.astype("M8[M]").astype("M8[D]").astype(np.int64) for one in (months, months + 1))
+    first, following = (start.astype("M8[M]").astype("M8[D]").astype(np.int64) for start in (months, months + 1))
     return first + day - 1, fine & (day <= following - first)
 
 

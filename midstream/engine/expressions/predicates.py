@@ -123,8 +123,8 @@ def disjunction(call: Call) -> Kernel:
 def _repeated(operation: Callable[[Vector, Vector], Vector]) -> Kernel:
     def repeat(first: Vector, second: Vector, *others: Vector) -> Vector:
         result = operation(first, second)
-        for one in others:
-            result = operation(result, one)
+        for operand in others:
+            result = operation(result, operand)
         return result
 
     return repeat
@@ -170,8 +170,8 @@ def is_null(call: Call) -> Kernel:
 
 def membership(call: Call) -> Kernel:
     """``x IN (constants)``: null if x is null, or if it is not found and there is a null among the constants."""
-    scalars = [_scalar(one) for one in call.args[1:]]
-    known = [one for one in scalars if one.is_valid]
+    scalars = [_scalar(arg) for arg in call.args[1:]]
+    known = [scalar for scalar in scalars if scalar.is_valid]
     has_null = len(known) < len(scalars)
     type = call.args[0].type
     if physical(type) is None:
@@ -184,12 +184,12 @@ def membership(call: Call) -> Kernel:
         return find_in_arrow
     if len(known) <= _FEW or _is_float(call.args[0]):
         equal = _eq if _is_float(call.args[0]) else np.equal
-        constants = [constant(one)[0] for one in known]
+        constants = [constant(scalar)[0] for scalar in known]
 
         def find(x: Any) -> Any:
             found = np.zeros(np.shape(x), np.bool_)
-            for one in constants:
-                found |= equal(x, one)
+            for value in constants:
+                found |= equal(x, value)
             return found
     else:
         values, _ = reader(type)(pa.array(known, type))

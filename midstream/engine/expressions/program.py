@@ -176,7 +176,7 @@ class _Program:
         for place, key, read in self._loads:
             registers[place] = read(columns[key])
         for place, kernel, args in self._steps:
-            registers[place] = kernel(*[registers[one] for one in args])
+            registers[place] = kernel(*[registers[register] for register in args])
         return registers[self._result]
 
     def _place(self, expr: Expr) -> int:
@@ -240,9 +240,9 @@ def _folded(expr: Call | Cast) -> Literal:
     """A constant expression, computed once over a batch of one row."""
     operands = _operands(expr)
     rows = []
-    for one in operands:
-        assert isinstance(one, Literal)
-        rows.append(reader(one.type)(pa.array([_scalar(one)], one.type)))
+    for operand in operands:
+        assert isinstance(operand, Literal)
+        rows.append(reader(operand.type)(pa.array([_scalar(operand)], operand.type)))
     with np.errstate(all="ignore"):
         value = limited(_kernel, expr, operands)(*rows)
     return Literal(writer(expr.type)(value, 1)[0], expr.type)
@@ -264,8 +264,8 @@ def _decided(call: Call) -> Expr:
 
 def _bare_integers(call: Call) -> Call:
     """A comparison of integers without their conversion to a common type: NumPy compares any two of them exactly."""
-    bare = tuple(one.operand if isinstance(one, Cast) else one for one in call.args)
-    exact = all(family(one.type) == "integer" for one in bare) and all(_keeps_integers(one) for one in call.args)
+    bare = tuple(arg.operand if isinstance(arg, Cast) else arg for arg in call.args)
+    exact = all(family(arg.type) == "integer" for arg in bare) and all(_keeps_integers(arg) for arg in call.args)
     return Call(call.function, bare, call.type) if exact else call
 
 

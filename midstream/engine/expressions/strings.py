@@ -92,11 +92,11 @@ def _like_as_regex(pattern: str) -> str:
     """A LIKE pattern as a regular expression for the whole text."""
     parts: list[str] = []
     characters = iter(pattern)
-    for one in characters:
-        if one == "\\":
-            parts.append(re.escape(next(characters, one)))
+    for character in characters:
+        if character == "\\":
+            parts.append(re.escape(next(characters, character)))
         else:
-            parts.append({"%": ".*", "_": "."}.get(one) or re.escape(one))
+            parts.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
     return "(?s)\\A" + "".join(parts) + "\\z"
 
 
@@ -136,7 +136,7 @@ def substring(call: Call) -> Kernel:
         return lambda a: pc.utf8_slice_codeunits(a, start=start, stop=stop)
 
     def cut(a: Value, position: Vector, count: Vector = _EVERYTHING) -> pa.Array:
-        rows = max(len(one) for one in (a, position[0], count[0]) if isinstance(one, pa.Array | np.ndarray))
+        rows = max(len(column) for column in (a, position[0], count[0]) if isinstance(column, pa.Array | np.ndarray))
         a = repeat(a, rows) if isinstance(a, pa.Scalar) else a
         valid = both(position[1], count[1])
         return apply_validity(_slice(a, position[0], count[0]), valid)
@@ -146,7 +146,7 @@ def substring(call: Call) -> Kernel:
 
 def is_plain_slice(call: Call) -> bool:
     """Whether a SUBSTRING has constant positive numbers, which Arrow's own kernel takes."""
-    return all(_positive(one) for one in call.args[1:])
+    return all(_positive(arg) for arg in call.args[1:])
 
 
 class _Bytes:
