@@ -275,7 +275,7 @@ def _check(spec: JoinSpec, frames: Mapping[str, DataFrame], waits: Mapping[str, 
     """Everything that can be known to fail is told before a query starts."""
     query = spec.query
     spec.routing.fingerprint()
-    if spec.strategy not in (names := [one.name for one in STRATEGIES]):
+    if spec.strategy not in (names := [strategy.name for strategy in STRATEGIES]):
         hint = did_you_mean(spec.strategy, names)
         raise SparkError(f"strategy: unknown strategy {spec.strategy!r}; {hint}strategies: {', '.join(names)}")
     for plan in [*([] if spec.plan is None else [spec.plan]), *(plan for _, plan in spec.schedule)]:
@@ -293,6 +293,6 @@ def _check(spec: JoinSpec, frames: Mapping[str, DataFrame], waits: Mapping[str, 
             f"streams: {batch!r} is a batch DataFrame with a window, beside streaming ones; "
             "use spark.readStream for it, or leave its window out to make it a static table"
         )
-    for one in query.inputs:
-        if frames[one.source].isStreaming and one.event_time is not None:
-            check_watermark(frames[one.source], one.source, one.event_time, waits.get(one.source))
+    for relation in query.inputs:
+        if frames[relation.source].isStreaming and relation.event_time is not None:
+            check_watermark(frames[relation.source], relation.source, relation.event_time, waits.get(relation.source))

@@ -115,7 +115,7 @@ def _conditions(names: Sequence[str], on: str | Sequence[str]) -> list[_Piece]:
 
 def _texts(name: str, given: str | Sequence[str]) -> list[str]:
     listed = [given] if isinstance(given, str) else list(given) if isinstance(given, list | tuple) else []
-    if not listed or not all(isinstance(one, str) and one.strip() for one in listed):
+    if not listed or not all(isinstance(text, str) and text.strip() for text in listed):
         example = "'id', or ['o.id = p.order_id']" if name == "on" else "['o.id', 'p.amount']"
         raise SparkError(f"join: {name}={shown(given)}; give text or a list of texts, such as {example}")
     return listed

@@ -84,19 +84,19 @@ def joined(
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
-    return functools.reduce(lambda one, other: one.union(other), frames)
+    return functools.reduce(lambda united, frame: united.union(frame), frames)
 
 
 def travels_narrow(spec: JoinSpec) -> bool:
     """Whether all columns that go to Python have values of a fixed size."""
     sources = {lane.source for lane in spec.routing.lanes}
     types = [spec.schemas[source].field(name).type for source in sources for name in _needed(spec, source)]
-    return all(pa.types.is_primitive(one) or pa.types.is_decimal(one) for one in types)
+    return all(pa.types.is_primitive(type) or pa.types.is_decimal(type) for type in types)
 
 
 def _packed(spec: JoinSpec, source: str, frame: DataFrame, delay: int | None) -> DataFrame:
     """A source's rows as parcels."""
-    event_time = next(one.event_time for one in spec.query.inputs if one.source == source)
+    event_time = next(relation.event_time for relation in spec.query.inputs if relation.source == source)
     names = _needed(spec, source)
     # `mapInArrow` fails on names with a dot or a backtick, so columns travel under plain ones.
     columns = [F.col(_quoted(name)).alias(f"c{place}") for place, name in enumerate(names)]
@@ -131,7 +131,7 @@ def _read(spec: JoinSpec, lane: Any) -> set[str]:
 def watermark_delay(frame: DataFrame) -> int | None:
     """The delay, in microseconds, of the watermark that a DataFrame has already."""
     marks = [(field.metadata or {}).get(_WATERMARK_KEY) for field in frame.schema.fields]
-    return next((int(one) * 1000 for one in marks if one is not None), None)
+    return next((int(mark) * 1000 for mark in marks if mark is not None), None)
 
 
 def check_watermark(frame: DataFrame, source: str, event_time: str, delay: int | None) -> None:

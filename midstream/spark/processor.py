@@ -222,9 +222,9 @@ class CellBatch:
         began = time.perf_counter()
         lanes = self._spec.routing.lanes
         kept: dict[int, list[pa.Table]] = {}
-        for one in self._delivery.reached:
-            if one.newest is not None:
-                self._note_reached(one.source, one.newest)
+        for note in self._delivery.reached:
+            if note.newest is not None:
+                self._note_reached(note.source, note.newest)
         for (lane, parcel), home in zip(self._delivery.parcels, self._delivery.homes, strict=True):
             times = self._store.times(lane, parcel)
             self._rows_in[lane] = self._rows_in.get(lane, 0) + home

@@ -60,7 +60,7 @@ class JoinSpec:
     @property
     def needs_snapshots(self) -> bool:
         """Whether the rows alone do not tell how to go on: ROWS windows count arrivals."""
-        return any(one.window.kind is WindowKind.ROWS for one in self.query.inputs)
+        return any(relation.window.kind is WindowKind.ROWS for relation in self.query.inputs)
 
     @cached_property
     def described(self) -> dict[str, Any]:
@@ -132,7 +132,9 @@ def _schema(text: str) -> pa.Schema:
 
 def _values_text(values: Sequence[Any]) -> str:
     """Values of any types, each as a column of one row."""
-    row = pa.RecordBatch.from_arrays([pa.array([one]) for one in values], [str(place) for place in range(len(values))])
+    row = pa.RecordBatch.from_arrays(
+        [pa.array([value]) for value in values], [str(place) for place in range(len(values))]
+    )
     return base64.b64encode(row.schema.serialize().to_pybytes() + row.serialize().to_pybytes()).decode()
 
 

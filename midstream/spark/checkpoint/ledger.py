@@ -61,7 +61,7 @@ class Ledger:
 
     def to_bytes(self) -> bytes:
         """What is stored."""
-        parcels = [[one.sequence, one.lane, one.rows, one.size, one.until] for one in self.parcels]
+        parcels = [[parcel.sequence, parcel.lane, parcel.rows, parcel.size, parcel.until] for parcel in self.parcels]
         told = asdict(self) | {"parcels": parcels, "reached": dict(sorted(self.reached.items()))}
         content = zlib.compress(json.dumps(told).encode(), 1)
         return b"".join([_MAGIC, FORMAT.to_bytes(2, "little"), zlib.crc32(content).to_bytes(4, "little"), content])
@@ -81,13 +81,13 @@ class Ledger:
         if zlib.crc32(content) != int.from_bytes(data[_HEAD - 4 : _HEAD], "little"):
             raise SparkError(f"{where}: damaged state; restore the checkpoint from a copy")
         told = json.loads(zlib.decompress(content))
-        return cls(**told | {"parcels": [Parcel(*one) for one in told["parcels"]]})
+        return cls(**told | {"parcels": [Parcel(*values) for values in told["parcels"]]})
 
     # Parcels ---------------------------------------------------------------------------------------------------------
 
     @property
     def stored_bytes(self) -> int:
-        return sum(one.size for one in self.parcels)
+        return sum(parcel.size for parcel in self.parcels)
 
     def add(self, lane: int, rows: int, size: int, until: int | None) -> Parcel:
         """List a new parcel."""
@@ -98,19 +98,19 @@ class Ledger:
 
     def drop(self, parcels: Iterable[Parcel]) -> None:
         """Take parcels off the list."""
-        gone = {one.sequence for one in parcels}
-        self.parcels = [one for one in self.parcels if one.sequence not in gone]
+        gone = {parcel.sequence for parcel in parcels}
+        self.parcels = [parcel for parcel in self.parcels if parcel.sequence not in gone]
 
     def expired(self, watermark: int) -> list[Parcel]:
         """Parcels of which no row is in its window any more; the watermark is in microseconds."""
-        return [one for one in self.parcels if one.until is not None and one.until < watermark]
+        return [parcel for parcel in self.parcels if parcel.until is not None and parcel.until < watermark]
 
     def to_merge(self) -> Iterator[list[Parcel]]:
         """Groups of small parcels of one lane that should become one parcel each."""
         groups: dict[tuple[int, int], list[Parcel]] = {}
-        for one in self.parcels:
-            if one.lane != SNAPSHOT_LANE and (tier := _tier(one.size)) < _TIERS:
-                groups.setdefault((one.lane, tier), []).append(one)
+        for parcel in self.parcels:
+            if parcel.lane != SNAPSHOT_LANE and (tier := _tier(parcel.size)) < _TIERS:
+                groups.setdefault((parcel.lane, tier), []).append(parcel)
         yield from (group for group in groups.values() if len(group) >= MERGED_AT_ONCE)
 
 

@@ -50,8 +50,8 @@ class CellStore:
 
     def read(self, listed: Sequence[Parcel]) -> Iterator[tuple[int, bytes]]:
         """Stored parcels with their lanes."""
-        for one in listed:
-            yield one.lane, self._content(one)
+        for parcel in listed:
+            yield parcel.lane, self._content(parcel)
 
     def _content(self, parcel: Parcel) -> bytes:
         found = self._parcels.getValue(parcel.key)
@@ -79,7 +79,7 @@ class CellStore:
     def rows(self, lane: int, parcels: Sequence[bytes]) -> pa.Table:
         """The rows of parcels that have come over the wire."""
         schema = self._spec.routing.cell_query.schemas[self._spec.routing.lanes[lane].name]
-        return concatenated((from_wire(one) for one in parcels), schema)
+        return concatenated((from_wire(parcel) for parcel in parcels), schema)
 
     def _ends(self, lane: int, rows: pa.Table) -> Ints | None:
         """When rows leave the last of their windows; None if they never do."""
@@ -98,7 +98,7 @@ class CellStore:
 
     def replace_snapshot(self, pieces: Sequence[bytes]) -> None:
         """Store an engine's snapshot instead of the one before."""
-        self._remove([one for one in self.ledger.parcels if one.lane == SNAPSHOT_LANE])
+        self._remove([parcel for parcel in self.ledger.parcels if parcel.lane == SNAPSHOT_LANE])
         for piece in pieces:
             parcel = self.ledger.add(SNAPSHOT_LANE, 0, len(piece), None)
             self._parcels.updateValue(parcel.key, (piece,))
@@ -108,16 +108,16 @@ class CellStore:
         self._remove(self.ledger.expired(watermark))
 
     def _remove(self, parcels: Sequence[Parcel]) -> None:
-        for one in parcels:
-            self._parcels.removeKey(one.key)
+        for parcel in parcels:
+            self._parcels.removeKey(parcel.key)
         self.ledger.drop(parcels)
 
     def renumber(self) -> None:
         """Store the rows of static tables, which came parcel by parcel in any order, by content alone."""
         listed = list(self.ledger.parcels)
         rows = {
-            lane: self._rows_of([one for one in listed if one.lane == lane])
-            for lane in sorted({one.lane for one in listed})
+            lane: self._rows_of([parcel for parcel in listed if parcel.lane == lane])
+            for lane in sorted({parcel.lane for parcel in listed})
         }
         self._remove(listed)
         self.ledger.next_sequence = 0
@@ -127,7 +127,7 @@ class CellStore:
     def _rows_of(self, parcels: Sequence[Parcel]) -> pa.Table:
         """The rows of stored parcels of one lane."""
         schema = self._spec.routing.cell_query.schemas[self._spec.routing.lanes[parcels[0].lane].name]
-        return concatenated((from_stored(self._content(one), self._where) for one in parcels), schema)
+        return concatenated((from_stored(self._content(parcel), self._where) for parcel in parcels), schema)
 
     def merge(self, watermark: int) -> None:
         """Make one parcel of many small ones, without rows that no window has any more."""
@@ -162,7 +162,7 @@ def opened(data: bytes | None, spec: JoinSpec, where: str) -> Ledger:
         _check_windows(spec, ledger, where)
     _check_columns(spec, ledger, where)
     if ledger.windows != spec.windows:
-        ledger.parcels = [_with_windows_of(spec, ledger, one) for one in ledger.parcels]
+        ledger.parcels = [_with_windows_of(spec, ledger, parcel) for parcel in ledger.parcels]
     ledger.windows, ledger.columns = spec.windows, spec.columns
     return ledger
 

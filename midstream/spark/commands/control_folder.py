@@ -205,7 +205,7 @@ class Control:
         """
         told = self._folder.read("status/cells.json") or {"cells": {}}
         status = {}
-        for cell, report in sorted(told["cells"].items(), key=lambda one: int(one[0])):
+        for cell, report in sorted(told["cells"].items(), key=lambda item: int(item[0])):
             strategy, phase, percent, _ = report.get("mig", (None, None, 100.0, 0))
             status[int(cell)] = CellStatus(report["plan"], strategy, phase, percent)
         return status
@@ -234,8 +234,8 @@ def _polls(deadline: float) -> Iterator[None]:
 def folders_in(progress: Any) -> list[str]:
     """The control folders of the joins in the query that a progress is of."""
     sources = progress.get("sources") if hasattr(progress, "get") else progress.sources
-    told = [one.get("description") if hasattr(one, "get") else one.description for one in sources or []]
-    return [found.group(1) for one in told if (found := _SOURCE.search(one or ""))]
+    told = [source.get("description") if hasattr(source, "get") else source.description for source in sources or []]
+    return [found.group(1) for description in told if (found := _SOURCE.search(description or ""))]
 
 
 def control(target: Any) -> Control:

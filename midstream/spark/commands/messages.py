@@ -61,7 +61,7 @@ class Command:
             raise ValueError("it has no plan")
         if not (strategy is None or isinstance(strategy, str)):
             raise ValueError("its strategy is not a text")
-        if not (cells is None or (isinstance(cells, list) and all(type(one) is int for one in cells))):
+        if not (cells is None or (isinstance(cells, list) and all(type(cell) is int for cell in cells))):
             raise ValueError("its cells are not a list of numbers")
         identity = told.get("id")
         if not isinstance(identity, str) or not identity:
@@ -118,9 +118,11 @@ def command_packer(cells: int) -> Mapper:
         yield from calls(cells)
         is_first = current_batch() == 0
         for batch in batches:
-            found = [one for text in batch.column(0).to_pylist() for one in addressed(text or "", cells, is_first)]
+            found = [
+                command for text in batch.column(0).to_pylist() for command in addressed(text or "", cells, is_first)
+            ]
             if found:
-                yield packed_rows([(cell, COMMAND_LANE, 0, 0, 0, one.to_bytes()) for cell, one in found])
+                yield packed_rows([(cell, COMMAND_LANE, 0, 0, 0, command.to_bytes()) for cell, command in found])
 
     return pack
 
@@ -131,14 +133,14 @@ def obey(commands: Sequence[Addressed], migrate: Callable[[str, str | None], obj
     An error that is no refusal goes through and fails the batch.
     """
     answers = []
-    for one in sorted(commands, key=lambda one: one.identity):
-        reason = one.refusal
+    for command in sorted(commands, key=lambda command: command.identity):
+        reason = command.refusal
         if reason is None:
             try:
-                migrate(one.plan, one.strategy)
+                migrate(command.plan, command.strategy)
             except (EngineError, PlanError) as problem:
                 reason = str(problem)
-        answers.append([one.identity, "" if reason is None else _shortened(reason)])
+        answers.append([command.identity, "" if reason is None else _shortened(reason)])
     return answers
 
 

@@ -126,7 +126,7 @@ class Cell:
             parts.setdefault(lane, []).append(from_wire(parcel))
         rows = {self._lanes[lane].name: self._table(lane, tables) for lane, tables in parts.items()}
         self._follow_schedule(watermark)
-        answers = obey([Addressed.from_bytes(one) for one in commands], self._engine.migrate)
+        answers = obey([Addressed.from_bytes(command) for command in commands], self._engine.migrate)
         results: list[bytes] = []
         rows_out = held = 0
         for table in self._engine.push_batches(rows, watermark=watermark):
@@ -177,8 +177,8 @@ class Cell:
         heaviest: list[Any] | None = None
         for key_class in self._query.key_classes:
             for number, key in key_class.keys:
-                one = self._query.inputs[number]
-                table = rows.get(one.source)
+                relation = self._query.inputs[number]
+                table = rows.get(relation.source)
                 if table is None or table.num_rows < _HEAVY_SAMPLE or not isinstance(key, Column):
                     continue
                 places = pa.array(np.linspace(0, table.num_rows - 1, _HEAVY_SAMPLE).astype(np.int64))
@@ -186,7 +186,7 @@ class Cell:
                 most = int(np.argmax(counts.field("counts").to_numpy()))
                 share = counts.field("counts")[most].as_py() / _HEAVY_SAMPLE
                 if share >= _HEAVY_SHARE and (heaviest is None or share > heaviest[2]):
-                    heaviest = [f"{one.alias}.{key.name}", str(counts.field("values")[most].as_py())[:60], share]
+                    heaviest = [f"{relation.alias}.{key.name}", str(counts.field("values")[most].as_py())[:60], share]
         return heaviest
 
 

@@ -239,7 +239,7 @@ def _start(place: Path, name: str, watched: Sequence[int], idle: float) -> int |
     """Start a host; its process number."""
     arguments = ["--folder", str(place), "--name", name, "--idle", str(idle), "--watch", *map(str, watched)]
     # What was shipped to an executor stands in its working folder and is on the path by a relative name.
-    search = os.pathsep.join(os.path.abspath(one) for one in sys.path)
+    search = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
     try:
         begun = subprocess.run(
             [sys.executable, "-c", _BEGIN, *arguments],

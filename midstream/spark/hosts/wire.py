@@ -35,12 +35,12 @@ def receive(connection: socket.socket) -> tuple[dict[str, Any], list[bytes]]:
         raise Broken(f"a header of {length} bytes")
     try:
         header = json.loads(_exactly(connection, length))
-        lengths = [int(one) for one in header.pop("blobs")]
+        lengths = [int(size) for size in header.pop("blobs")]
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
         raise Broken("the header is not JSON") from problem
-    if any(not 0 <= one <= _LARGEST_BLOB for one in lengths):
+    if any(not 0 <= size <= _LARGEST_BLOB for size in lengths):
         raise Broken("a blob that is too large")
-    return header, [bytes(_exactly(connection, one)) for one in lengths]
+    return header, [bytes(_exactly(connection, size)) for size in lengths]
 
 
 def _exactly(connection: socket.socket, size: int) -> bytearray:

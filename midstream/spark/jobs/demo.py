@@ -131,12 +131,12 @@ def run(session: SparkSession, job: Job) -> Iterator[Batch | None]:
         seen, done = -1, 0
         while done < job.batches:
             is_running = query.isActive
-            for one in query.recentProgress:
-                if one.batchId > seen:
-                    seen = one.batchId
-                    if one.numInputRows:
+            for progress in query.recentProgress:
+                if progress.batchId > seen:
+                    seen = progress.batchId
+                    if progress.numInputRows:
                         done += 1
-                        yield batch_of(one)
+                        yield batch_of(progress)
             yield None
             problem = query.exception()
             if problem is not None:
@@ -156,16 +156,16 @@ def migrate(job: Job, plan: str) -> str:
     return f"midstream control {job.control} migrate {shlex.quote(plan)}"
 
 
-def batch_of(one: Any) -> Batch:
+def batch_of(progress: Any) -> Batch:
     """A batch, from Spark's progress of it."""
-    reports = cell_reports(one)
+    reports = cell_reports(progress)
     told = Progress.of(reports)
     return Batch(
-        number=one.batchId,
-        rows_in=one.numInputRows,
+        number=progress.batchId,
+        rows_in=progress.numInputRows,
         rows_out=told.rows_out,
         late=sum(told.late.values()),
-        seconds=one.durationMs["triggerExecution"] / 1000,
+        seconds=progress.durationMs["triggerExecution"] / 1000,
         engine_seconds=told.seconds["engine"],
         state_bytes=told.state_bytes,
         plans=told.plans,

@@ -205,12 +205,12 @@ def run(
             for query in queries:
                 if (problem := query.exception()) is not None:
                     raise SparkError(f"demo: a streaming query failed: {str(problem).strip().splitlines()[0]}")
-            for one in queries[0].recentProgress:
-                if one.batchId > seen:
-                    seen = one.batchId
-                    taken += one.numInputRows
-                    if one.numInputRows:
-                        yield batch_of(one)
+            for progress in queries[0].recentProgress:
+                if progress.batchId > seen:
+                    seen = progress.batchId
+                    taken += progress.numInputRows
+                    if progress.numInputRows:
+                        yield batch_of(progress)
             if change is not None and not is_told and not change.is_alive():
                 is_told = True
                 yield Changed(change.result())
@@ -279,4 +279,4 @@ def copied(session: SparkSession, job: Job) -> Copied:
 
 def last_plans(job: Job) -> Mapping[int, str]:
     """The plan of each cell, as of its last report."""
-    return {cell: one.plan for cell, one in control(job.control).status().items()}
+    return {cell: status.plan for cell, status in control(job.control).status().items()}

@@ -73,7 +73,7 @@ def reports_by_join(progress: Any) -> dict[str, dict[int, dict[str, Any]]]:
     for name, row in (observed or {}).items():
         if name.startswith(f"{OBSERVATION}_"):
             reports = [json.loads(text) for text in _texts(row)]
-            found[name.removeprefix(f"{OBSERVATION}_")] = {one["cell"]: one for one in reports}
+            found[name.removeprefix(f"{OBSERVATION}_")] = {report["cell"]: report for report in reports}
     return {name: dict(sorted(reports.items())) for name, reports in found.items()}
 
 
@@ -119,35 +119,35 @@ class Progress:
         """Totals of the cells' reports."""
         told = list(reports.values())
         migrations = {
-            cell: dict(zip(("strategy", "phase", "percent", "holes"), one["mig"], strict=True))
-            for cell, one in reports.items()
-            if "mig" in one
+            cell: dict(zip(("strategy", "phase", "percent", "holes"), report["mig"], strict=True))
+            for cell, report in reports.items()
+            if "mig" in report
         }
-        slowest = max(told, key=lambda one: one["ms"][2], default=None)
-        parts = [0.0, 0.0, 0.0] if slowest is None else [one / 1000 for one in slowest["ms"]]
+        slowest = max(told, key=lambda report: report["ms"][2], default=None)
+        parts = [0.0, 0.0, 0.0] if slowest is None else [milliseconds / 1000 for milliseconds in slowest["ms"]]
         return cls(
-            rows_in=_summed(one["in"] for one in told),
-            rows_out=sum(one["out"] for one in told),
-            late=_summed(one["late"] for one in told),
-            dropped=sum(one["dropped"] for one in told),
-            rejected=sum(one["rejected"] for one in told),
-            state_bytes=sum(one["state"] for one in told),
-            stored_bytes=sum(one["stored"] for one in told),
-            host_bytes=sum(one["host"] for one in told),
-            holes=sum(one["holes"] for one in migrations.values()),
-            plans={cell: one["plan"] for cell, one in reports.items()},
+            rows_in=_summed(report["in"] for report in told),
+            rows_out=sum(report["out"] for report in told),
+            late=_summed(report["late"] for report in told),
+            dropped=sum(report["dropped"] for report in told),
+            rejected=sum(report["rejected"] for report in told),
+            state_bytes=sum(report["state"] for report in told),
+            stored_bytes=sum(report["stored"] for report in told),
+            host_bytes=sum(report["host"] for report in told),
+            holes=sum(migration["holes"] for migration in migrations.values()),
+            plans={cell: report["plan"] for cell, report in reports.items()},
             migrations=migrations,
-            held_back_by=_slowest(one["reached"] for one in told),
-            heavy_keys=[tuple(one["heavy"]) for one in told if "heavy" in one],
+            held_back_by=_slowest(report["reached"] for report in told),
+            heavy_keys=[tuple(report["heavy"]) for report in told if "heavy" in report],
             seconds={"engine": parts[0], "store": parts[1], "total": parts[2]},
-            in_place=sum(one["place"] == "host" for one in told) / len(told) if told else 0.0,
+            in_place=sum(report["place"] == "host" for report in told) / len(told) if told else 0.0,
         )
 
 
 def _summed(counts: Iterable[Mapping[str, int] | int]) -> dict[str, int]:
     totals: dict[str, int] = {}
-    for one in counts:
-        for name, count in one.items() if isinstance(one, Mapping) else [("all", one)]:
+    for counted in counts:
+        for name, count in counted.items() if isinstance(counted, Mapping) else [("all", counted)]:
             totals[name] = totals.get(name, 0) + count
     return totals
 
@@ -155,8 +155,8 @@ def _summed(counts: Iterable[Mapping[str, int] | int]) -> dict[str, int]:
 def _slowest(reached: Iterable[Mapping[str, int | None]]) -> str | None:
     """The stream that is furthest behind, in the cell where it is furthest on; None is before everything."""
     furthest: dict[str, float] = {}
-    for one in reached:
-        for stream, moment in one.items():
+    for moments in reached:
+        for stream, moment in moments.items():
             furthest[stream] = max(-math.inf if moment is None else moment, furthest.get(stream, -math.inf))
     if len(set(furthest.values())) < 2:
         return None
@@ -173,8 +173,8 @@ def progress(query: Any, join: str | None = None) -> Progress:
     """
     recent = query.recentProgress if hasattr(query, "recentProgress") else [query]
     reports: dict[int, dict[str, Any]] = {}
-    for one in recent:
-        reports.update(cell_reports(one, join))
+    for told in recent:
+        reports.update(cell_reports(told, join))
     if any(map(_has_run, recent)) and not any(map(reports_by_join, recent)):
         raise SparkError("progress: the query has no join of Midstream; give the query that writes its results")
     return Progress.of(dict(sorted(reports.items())))

@@ -58,11 +58,11 @@ def hot_keys_of(
                 code, text = _code(name, value, place)
                 found.setdefault(place.key_class, {})[code] = text
     hot = []
-    for dimension, one in enumerate(shares.dimensions):
-        if one.share > 1 and one.key_class in found:
-            codes = dict(sorted(found[one.key_class].items()))
-            spread = max(sorted(one.inputs), key=lambda number: rates[number])
-            hot.append(HotKey(dimension, spread, tuple(codes), tuple(codes.values())))
+    for dimension_number, dimension in enumerate(shares.dimensions):
+        if dimension.share > 1 and dimension.key_class in found:
+            codes = dict(sorted(found[dimension.key_class].items()))
+            spread = max(sorted(dimension.inputs), key=lambda number: rates[number])
+            hot.append(HotKey(dimension_number, spread, tuple(codes), tuple(codes.values())))
     return tuple(hot)
 
 
@@ -70,32 +70,34 @@ def _places(query: Query, name: str) -> list[_Place]:
     """What a name such as ``o.id``, ``orders.id`` or ``id`` means; the keys must be equal, so that one value fits."""
     parts = str(name).split(".", 1)
     keys = list(_key_columns(query))
-    known = listed(dict.fromkeys(f"{query.aliases[one.number]}.{one.column.name}" for one in keys))
+    known = listed(dict.fromkeys(f"{query.aliases[key.number]}.{key.column.name}" for key in keys))
     owners = set(range(len(query.inputs)))
     if len(parts) == 2:
         owners = {number for number in owners if spelled(parts[0], [query.aliases[number]])}
-        owners = owners or {number for number, one in enumerate(query.inputs) if spelled(parts[0], [one.source])}
+        owners = owners or {
+            number for number, relation in enumerate(query.inputs) if spelled(parts[0], [relation.source])
+        }
         if not owners:
             hint = did_you_mean(parts[0], query.aliases)
             raise QueryError(f"hot_keys: unknown stream {parts[0]!r} in {name!r}; {hint}join keys: {known}")
     if not any(spelled(parts[-1], query.schemas[query.inputs[number].source].names) for number in owners):
         raise QueryError(f"hot_keys: unknown column {name!r}; join keys: {known}")
-    places = [one for one in keys if one.number in owners and spelled(parts[-1], [one.column.name])]
+    places = [key for key in keys if key.number in owners and spelled(parts[-1], [key.column.name])]
     if not places:
         raise QueryError(f"hot_keys: {name!r} is not a join key of the query; join keys: {known}")
-    classes = [{one.key_class for one in places if one.number == number} for number in owners]
-    if len({frozenset(one) for one in classes if one}) > 1:
-        choices = listed(dict.fromkeys(f"{query.aliases[one.number]}.{one.column.name}" for one in places))
+    classes = [{place.key_class for place in places if place.number == number} for number in owners]
+    if len({frozenset(class_numbers) for class_numbers in classes if class_numbers}) > 1:
+        choices = listed(dict.fromkeys(f"{query.aliases[place.number]}.{place.column.name}" for place in places))
         raise QueryError(f"hot_keys: {name!r} is ambiguous, the query joins by several of that name; write {choices}")
     return places
 
 
 def _key_columns(query: Query) -> Iterator[_Place]:
-    for key_class, one in enumerate(query.key_classes):
-        for number, expr in one.keys:
+    for class_number, key_class in enumerate(query.key_classes):
+        for number, expr in key_class.keys:
             bare = expr.operand if isinstance(expr, Cast) else expr
             if isinstance(bare, Column):
-                yield _Place(number, key_class, bare, expr)
+                yield _Place(number, class_number, bare, expr)
 
 
 def _listed_values(name: str, values: object) -> list[object]:

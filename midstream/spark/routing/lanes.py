@@ -65,10 +65,10 @@ def lanes_of(query: Query, shares: Shares, hot: Sequence[HotKey]) -> tuple[Lane,
     """The lanes in the order of their first aliases."""
     whole = query.tracks_arrivals
     members: dict[object, list[int]] = {}
-    for number, one in enumerate(query.inputs):
+    for number, relation in enumerate(query.inputs):
         steps = tuple(_at_zero_step(step) for step in _steps(query, shares, hot, number))
-        filters = frozenset(_at_zero(expr) for expr in one.filters)
-        members.setdefault((one.source,) if whole else (one.source, steps, filters), []).append(number)
+        filters = frozenset(_at_zero(expr) for expr in relation.filters)
+        members.setdefault((relation.source,) if whole else (relation.source, steps, filters), []).append(number)
     names = _names(query, list(members.values()))
     return tuple(
         _lane(query, shares, hot, name, numbers, whole) for name, numbers in zip(names, members.values(), strict=True)
@@ -80,8 +80,8 @@ def cell_query_of(query: Query, lanes: Sequence[Lane]) -> Query:
     whole = query.tracks_arrivals
     lane_of = {number: lane for lane in lanes for number in lane.inputs}
     inputs = tuple(
-        replace(one, source=lane_of[number].name, filters=one.filters if whole else ())
-        for number, one in enumerate(query.inputs)
+        replace(relation, source=lane_of[number].name, filters=relation.filters if whole else ())
+        for number, relation in enumerate(query.inputs)
     )
     schemas = {}
     for lane in lanes:
@@ -98,7 +98,7 @@ def _lane(query: Query, shares: Shares, hot: Sequence[HotKey], name: str, number
         needed.add(first.event_time)
     names = query.schemas[first.source].names
     keys = set.intersection(
-        *({one.name for one in _sides(query, number) if isinstance(one, Column)} for number in numbers)
+        *({expr.name for expr in _sides(query, number) if isinstance(expr, Column)} for number in numbers)
     )
     return Lane(
         name=name,
@@ -109,7 +109,7 @@ def _lane(query: Query, shares: Shares, hot: Sequence[HotKey], name: str, number
         filters=() if whole else first.filters,
         keys=() if whole else tuple(sorted(keys)),
         # A table of which nothing is read still has a number of rows.
-        columns=tuple(one for one in names if one in needed) or tuple(names[:1]),
+        columns=tuple(column for column in names if column in needed) or tuple(names[:1]),
     )
 
 
@@ -119,35 +119,35 @@ def _names(query: Query, groups: Sequence[Sequence[int]]) -> list[str]:
     names: list[str] = []
     for source, numbers in zip(sources, groups, strict=True):
         name = source if sources.count(source) == 1 else f"{source} as {query.aliases[numbers[0]]}"
-        while name != source and name.lower() in (one.lower() for one in (*query.schemas, *names)):
+        while name != source and name.lower() in (taken.lower() for taken in (*query.schemas, *names)):
             name += "'"
         names.append(name)
     return names
 
 
 def _steps(query: Query, shares: Shares, hot: Sequence[HotKey], number: int) -> tuple[Step, ...]:
-    hot_in = {one.dimension: one for one in hot}
+    hot_in = {hot_key.dimension: hot_key for hot_key in hot}
     steps = []
     stride = 1
-    for place, one in enumerate(shares.dimensions):
+    for place, dimension in enumerate(shares.dimensions):
         key = None
-        spreads = one.key_class is None and number in one.inputs
+        spreads = dimension.key_class is None and number in dimension.inputs
         codes: tuple[int, ...] = ()
-        if one.key_class is not None and number in one.inputs:
-            key = query.key_classes[one.key_class].by_input[number]
+        if dimension.key_class is not None and number in dimension.inputs:
+            key = query.key_classes[dimension.key_class].by_input[number]
             if place in hot_in:
                 spreads, codes = hot_in[place].spread == number, hot_in[place].codes
-        if one.share > 1:
-            steps.append(Step(place, one.share, stride, key, spreads, codes))
-        stride *= one.share
+        if dimension.share > 1:
+            steps.append(Step(place, dimension.share, stride, key, spreads, codes))
+        stride *= dimension.share
     return tuple(steps)
 
 
 def _sides(query: Query, number: int) -> Iterable[Expr]:
     """What of an input is compared as keys and bands; where one of these is null, a row joins nothing."""
-    for one in query.key_classes:
-        if number in one.inputs:
-            yield one.by_input[number]
+    for key_class in query.key_classes:
+        if number in key_class.inputs:
+            yield key_class.by_input[number]
     for band in query.bands:
         if band.left_input == number:
             yield band.left
@@ -157,9 +157,9 @@ def _sides(query: Query, number: int) -> Iterable[Expr]:
 
 def _needed(query: Query, number: int, with_filters: bool) -> set[str]:
     """The columns that are read after the filters, or also by them."""
-    one = query.inputs[number]
-    read = [*_sides(query, number), *(one.filters if with_filters else ())]
-    return {*one.columns, *(column.name for expr in read for column in columns_of(expr))}
+    relation = query.inputs[number]
+    read = [*_sides(query, number), *(relation.filters if with_filters else ())]
+    return {*relation.columns, *(column.name for expr in read for column in columns_of(expr))}
 
 
 def _at_zero(expr: Expr) -> Expr:

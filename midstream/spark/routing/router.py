@@ -156,7 +156,9 @@ class _LaneRouter:
         self.event_time = lane.event_time
         read = [*lane.filters, *(step.key for step in lane.steps if step.key is not None)]
         #: The columns of the source that are read here.
-        self.needed = tuple(dict.fromkeys([*lane.columns, *(one.name for expr in read for one in columns_of(expr))]))
+        self.needed = tuple(
+            dict.fromkeys([*lane.columns, *(column.name for expr in read for column in columns_of(expr))])
+        )
 
     # Which rows travel -----------------------------------------------------------------------------------------------
 
@@ -167,7 +169,10 @@ class _LaneRouter:
             length = len(places)
         keys = {}
         for place, evaluator in self._keys.items():
-            read = {(self._number, one.name): _taken(columns[one.name], places) for one in columns_of(evaluator.expr)}
+            read = {
+                (self._number, column.name): _taken(columns[column.name], places)
+                for column in columns_of(evaluator.expr)
+            }
             keys[place] = evaluator.chunks(read, length)
         joinable = _where_all_valid(keys.values())
         if joinable is not None:
@@ -181,8 +186,8 @@ class _LaneRouter:
     def _kept(self, columns: Columns, length: int) -> Ints | None:
         kept = _where_all_valid([columns[name] for name in self._lane.keys])
         named = {(self._number, name): values for name, values in columns.items()}
-        for one in self._filters:
-            mask = one.mask(named, length)
+        for evaluator in self._filters:
+            mask = evaluator.mask(named, length)
             kept = mask if kept is None else kept & mask
         return None if kept is None or bool(kept.all()) else np.flatnonzero(kept)
 
@@ -211,7 +216,7 @@ class _LaneRouter:
                     is_home = offset == 0 and not marks & 1
                     (homes if is_home else copies).setdefault(cell + offset, []).append(batch)
         return [
-            Part(self._at, cell, pa.Table.from_batches(own + more), sum(one.num_rows for one in own))
+            Part(self._at, cell, pa.Table.from_batches(own + more), sum(home.num_rows for home in own))
             for cell in sorted({*homes, *copies})
             for own, more in [(homes.get(cell, []), copies.get(cell, []))]
         ]

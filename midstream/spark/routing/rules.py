@@ -42,14 +42,16 @@ class Routing:
         return {
             "hash": HASH_FORMAT,
             "cells": self.cells,
-            "dimensions": [{"of": self._text(one), "share": one.share} for one in self.shares.dimensions],
+            "dimensions": [
+                {"of": self._text(dimension), "share": dimension.share} for dimension in self.shares.dimensions
+            ],
             "hot keys": [
                 {
-                    "of": self._text(self.shares.dimensions[one.dimension]),
-                    "spread": aliases[one.spread],
-                    "values": list(one.values),
+                    "of": self._text(self.shares.dimensions[hot_key.dimension]),
+                    "spread": aliases[hot_key.spread],
+                    "values": list(hot_key.values),
                 }
-                for one in self.hot_keys
+                for hot_key in self.hot_keys
             ],
             "lanes": [{"of": lane.source, "as": [aliases[number] for number in lane.inputs]} for lane in self.lanes],
         }
@@ -57,15 +59,19 @@ class Routing:
     def explain(self) -> str:
         """The dimensions with their shares, and what copies every stream pays."""
         aliases = self.query.aliases
-        dimensions = [(self._text(one), str(one.share)) for one in self.shares.dimensions]
+        dimensions = [(self._text(dimension), str(dimension.share)) for dimension in self.shares.dimensions]
         lanes = [
             (lane.source, ", ".join(aliases[number] for number in lane.inputs), str(lane.copies)) for lane in self.lanes
         ]
         blocks = [_table(("dimension", "share"), dimensions), _table(("stream", "as", "copies"), lanes)]
         if self.hot_keys:
             hot = [
-                (self._text(self.shares.dimensions[one.dimension]), aliases[one.spread], ", ".join(one.values))
-                for one in self.hot_keys
+                (
+                    self._text(self.shares.dimensions[hot_key.dimension]),
+                    aliases[hot_key.spread],
+                    ", ".join(hot_key.values),
+                )
+                for hot_key in self.hot_keys
             ]
             blocks.append(_table(("hot key", "spread", "values"), hot))
         return "\n\n".join([f"{self.cells} {'cell' if self.cells == 1 else 'cells'}", *blocks])
@@ -75,8 +81,8 @@ class Routing:
         if dimension.key_class is None:
             (number,) = dimension.inputs
             return f"rows of {aliases[number]}"
-        one = self.query.key_classes[dimension.key_class]
-        return " = ".join(expression_text(expr, aliases) for _, expr in one.keys) + f" ({one.type})"
+        key_class = self.query.key_classes[dimension.key_class]
+        return " = ".join(expression_text(expr, aliases) for _, expr in key_class.keys) + f" ({key_class.type})"
 
 
 def routing_for(query: Query, cells: int, rates: Rates | None = None, hot_keys: HotKeys | None = None) -> Routing:
@@ -119,16 +125,16 @@ def difference(stored: Mapping[str, Any], current: Mapping[str, Any]) -> str | N
             continue
         if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
             pairs = zip(before, now, strict=True)
-            before, now = next((one, other) for one, other in pairs if one != other)
+            before, now = next((old, new) for old, new in pairs if old != new)
         return f"{name}: the checkpoint has {_shown(before)}, the query has {_shown(now)}"
     return None
 
 
 def _shown(value: object) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_shown(one)}" for name, one in value.items())
+        return ", ".join(f"{name} {_shown(part)}" for name, part in value.items())
     if isinstance(value, list):
-        return "; ".join(_shown(one) for one in value) or "none"
+        return "; ".join(_shown(part) for part in value) or "none"
     return "none" if value is None else str(value)
 
 

@@ -48,11 +48,11 @@ class Shares:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The shares of the dimensions; their product is the number of cells."""
-        return tuple(one.share for one in self.dimensions)
+        return tuple(dimension.share for dimension in self.dimensions)
 
     def copies(self, number: int) -> int:
         """How many cells a row of an input goes to (other than by hot keys)."""
-        return math.prod(one.share for one in self.dimensions if number not in one.inputs)
+        return math.prod(dimension.share for dimension in self.dimensions if number not in dimension.inputs)
 
 
 def shares_for(query: Query, cells: int, rates: Rates | None = None) -> Shares:
@@ -67,7 +67,7 @@ def shares_for(query: Query, cells: int, rates: Rates | None = None) -> Shares:
     """
     check_cells(query, cells)
     weights = rates_of(query, rates)
-    fixed = [(number, one.inputs) for number, one in enumerate(query.key_classes)]
+    fixed = [(number, key_class.inputs) for number, key_class in enumerate(query.key_classes)]
     keyed = frozenset[int]().union(*(inputs for _, inputs in fixed))
     spread = [(None, frozenset([number])) for number in range(len(query.inputs)) if number not in keyed]
 
@@ -86,7 +86,7 @@ def check_cells(query: Query, cells: int) -> None:
     """Refuse a number of cells that is none, or that the query cannot run on."""
     if not isinstance(cells, int) or isinstance(cells, bool) or not 1 <= cells < 2**31:
         raise QueryError(f"partitions: {cells!r} is not a number of partitions; give a whole number from 1 on")
-    rows = next((one for one in query.inputs if one.window.kind is WindowKind.ROWS), None)
+    rows = next((relation for relation in query.inputs if relation.window.kind is WindowKind.ROWS), None)
     if rows is not None and cells > 1:
         raise QueryError(
             f"partitions: the window [ROWS {rows.window.size}] of {rows.alias!r} needs all rows in one order and "
@@ -104,7 +104,7 @@ def rates_of(query: Query, rates: Rates | None) -> tuple[Fraction, ...]:
         if spelled(name, query.aliases):
             by_alias[query.aliases.index(spelled(name, query.aliases)[0])] = value
             continue
-        numbers = [number for number, one in enumerate(query.inputs) if spelled(name, [one.source])]
+        numbers = [number for number, relation in enumerate(query.inputs) if spelled(name, [relation.source])]
         if not numbers:
             hint = did_you_mean(name, query.aliases)
             raise QueryError(f"rates: unknown stream {name!r}; {hint}aliases in FROM: {listed(query.aliases)}")
@@ -126,7 +126,7 @@ def _factorisations(product: int, factors: int) -> Iterator[tuple[int, ...]]:
     if factors == 1:
         yield (product,)
         return
-    small = [one for one in range(1, math.isqrt(product) + 1) if product % one == 0]
-    for first in {*small, *(product // one for one in small)}:
+    small = [divisor for divisor in range(1, math.isqrt(product) + 1) if product % divisor == 0]
+    for first in {*small, *(product // divisor for divisor in small)}:
         for rest in _factorisations(product // first, factors - 1):
             yield (first, *rest)
