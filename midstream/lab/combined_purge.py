@@ -37,7 +37,7 @@ class CombinedPurge(ParallelTrack):
     name = "parallel-track, combined purge"
 
     def refusal(self, situation: Situation, plan: Plan) -> str | None:
-        windows = {one.window for one in situation.query.inputs}
+        windows = {relation.window for relation in situation.query.inputs}
         if len(windows) > 1 or any(window.kind is not WindowKind.RANGE for window in windows):
             return "the combined purge is defined for one RANGE window that all streams have. Use parallel-track"
         if not isinstance(situation.executor, TreeExecutor):
@@ -116,5 +116,5 @@ class _CombinedPurge(Parallel):
         """When the watermark has come here, no entry with an old row is left."""
         assert isinstance(self.old, TreeExecutor)
         states = (node.state for node in self.old.joins())
-        found = [one.last_with_a_row_before(self._since) for one in states if isinstance(one, _KeptState)]
+        found = [state.last_with_a_row_before(self._since) for state in states if isinstance(state, _KeptState)]
         return max((last + self._window + 1 for last in found if last is not None), default=0)

@@ -118,7 +118,7 @@ def _in_order_of_from(combos: Combos, order: Ints) -> Combos:
 
 def _visited(situation: Situation, plan: Plan, number: int) -> list[int]:
     """The other inputs as the plan has them from left to right, those first that a predicate leads to."""
-    left = [one.input for one in plan.nodes() if isinstance(one, Leaf) and one.input != number]
+    left = [node.input for node in plan.nodes() if isinstance(node, Leaf) and node.input != number]
     visited: list[int] = []
     while left:
         found = (number, *visited)

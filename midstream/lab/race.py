@@ -79,8 +79,10 @@ class Lane:
 
 def lanes_for(contenders: Sequence[Contender], query: ms.Query, plan: str, executor: str = "tree") -> list[Lane]:
     """A lane for each contender; those that change their plan begin on the given executor."""
-    started = (one if one.strategy is None else replace(one, executor=executor) for one in contenders)
-    return [Lane(one, query, plan) for one in started]
+    started = (
+        contender if contender.strategy is None else replace(contender, executor=executor) for contender in contenders
+    )
+    return [Lane(contender, query, plan) for contender in started]
 
 
 class Race:

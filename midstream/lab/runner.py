@@ -38,10 +38,10 @@ def run_all(experiments: Sequence[Experiment], settings: Settings, console: Cons
     A claim that does not hold is a finding, not a failure; a wrong answer is one.
     """
     require_matplotlib()
-    ran = [_run(one, settings, console) for one in experiments]
+    ran = [_run(experiment, settings, console) for experiment in experiments]
     if len(ran) > 1:
         console.print(_verdicts(ran))
-    return all(one.outcome is not None for one in ran)
+    return all(run.outcome is not None for run in ran)
 
 
 def require_matplotlib() -> None:
@@ -134,16 +134,16 @@ def _mark(outcome: Outcome) -> str:
 def _verdicts(ran: Sequence[Ran]) -> Table:
     table = Table("experiment", "verdict", "figure", "checked", title="Verdicts")
     table.add_column("seconds", justify="right")
-    for one in ran:
-        if one.outcome is None:
+    for run in ran:
+        if run.outcome is None:
             table.add_row(
-                one.experiment.id, "[bold red]wrong answer[/]", escape(one.problem), "no", f"{one.seconds:.0f}"
+                run.experiment.id, "[bold red]wrong answer[/]", escape(run.problem), "no", f"{run.seconds:.0f}"
             )
             continue
-        outcome = one.outcome
+        outcome = run.outcome
         line = outcome.figure if outcome.holds else f"{outcome.figure}; {outcome.reason}"
         checked = "yes" if outcome.checked else "-"
-        table.add_row(one.experiment.id, _mark(outcome), escape(line), checked, f"{one.seconds:.0f}")
+        table.add_row(run.experiment.id, _mark(outcome), escape(line), checked, f"{run.seconds:.0f}")
     return table
 
 

@@ -32,7 +32,7 @@ def test_a_file_is_ten_seconds_of_a_stream(tmp_path: Path) -> None:
     assert Case.load(tmp_path) == case
     assert case.batch_rows == 200
     for number in range(3):
-        times = [one.timestamp() for one in pq.read_table(case.path("C", number))["ts"].to_pylist()]
+        times = [time.timestamp() for time in pq.read_table(case.path("C", number))["ts"].to_pylist()]
         assert len(times) == 50
         begin = spark_files.EPOCH / 1e6 + 10 * number
         assert begin <= min(times) and max(times) < begin + 10
@@ -54,10 +54,10 @@ def test_the_answer_of_fewer_files_is_a_part_of_that_of_all(make: type, tmp_path
     answers = [spark_files.expected(case, files) for files in (1, 2, 3)]
     assert 0 < answers[0].results < answers[1].results < answers[2].results
     (tmp_path / "out").mkdir()
-    streams = {one: f"read_parquet('{case.folder}/{one}/*.parquet') {one}" for one in case.streams}
-    times = ", ".join(f"{one}.ts" for one in case.streams)
-    equal = " AND ".join(f"{one}.{key} = {other}.{its}" for one, key, other, its in case.keys)
-    values = ", ".join(f"{one}.v AS {one}_v" for one in case.streams)
+    streams = {stream: f"read_parquet('{case.folder}/{stream}/*.parquet') {stream}" for stream in case.streams}
+    times = ", ".join(f"{stream}.ts" for stream in case.streams)
+    equal = " AND ".join(f"{left}.{key} = {right}.{its}" for left, key, right, its in case.keys)
+    values = ", ".join(f"{stream}.v AS {stream}_v" for stream in case.streams)
     duckdb.connect().execute(
         f"COPY (SELECT {values}, greatest({times}) AS valid_from, least({times}) + INTERVAL 5 SECONDS AS valid_to "
         f"FROM {', '.join(streams.values())} WHERE {equal} AND valid_from <= valid_to) "

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from midstream.app.cli import app
 from midstream.lab.experiment import Experiment, LabError, Outcome, Progress, Settings, WrongAnswer
-from midstream.lab.experiments import EXPERIMENTS, experiment
+from midstream.lab.experiments import EXPERIMENTS, find_experiment
 from midstream.lab.runner import run_all
 
 
@@ -21,36 +21,36 @@ def small(out: Path, executor: str = "tree") -> Settings:
     return Settings(seed=7, out=out, executor=executor, scale=0.02)
 
 
-def run_small(one: Experiment, settings: Settings) -> tuple[bool, str]:
+def run_small(experiment: Experiment, settings: Settings) -> tuple[bool, str]:
     screen = io.StringIO()
-    is_right = run_all([one], settings, Console(file=screen, width=200))
+    is_right = run_all([experiment], settings, Console(file=screen, width=200))
     return is_right, screen.getvalue()
 
 
-@pytest.mark.parametrize("one", EXPERIMENTS, ids=lambda one: one.id)
-def test_an_experiment_leaves_rows_a_plot_and_a_verdict(one: Experiment, tmp_path: Path) -> None:
-    is_right, printed = run_small(one, small(tmp_path))
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.id)
+def test_an_experiment_leaves_rows_a_plot_and_a_verdict(experiment: Experiment, tmp_path: Path) -> None:
+    is_right, printed = run_small(experiment, small(tmp_path))
     assert is_right, printed
-    assert one.claim in printed
+    assert experiment.claim in printed
     assert "holds" in printed or "does not hold" in printed
     assert "output checked against the oracle" in printed
-    assert pq.read_table(tmp_path / one.id / "rows.parquet").num_rows > 0
-    assert (tmp_path / one.id / "plot.png").read_bytes().startswith(b"\x89PNG")
+    assert pq.read_table(tmp_path / experiment.id / "rows.parquet").num_rows > 0
+    assert (tmp_path / experiment.id / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("id", ["jisc-fig7", "jisc-fig12"])
 def test_an_experiment_may_begin_on_stems(id: str, tmp_path: Path) -> None:
-    is_right, printed = run_small(experiment(id), small(tmp_path, "stems"))
+    is_right, printed = run_small(find_experiment(id), small(tmp_path, "stems"))
     assert is_right, printed
 
 
 def test_ids_are_different() -> None:
-    assert len({one.id for one in EXPERIMENTS}) == len(EXPERIMENTS)
+    assert len({experiment.id for experiment in EXPERIMENTS}) == len(EXPERIMENTS)
 
 
 def test_an_unknown_experiment_is_refused() -> None:
     with pytest.raises(LabError, match="unknown experiment 'jisc-fig99'; experiments: "):
-        experiment("jisc-fig99")
+        find_experiment("jisc-fig99")
 
 
 def outcome(holds: bool) -> Outcome:
@@ -100,7 +100,7 @@ def test_settings_are_checked(wrong: dict[str, object], message: str) -> None:
 def test_the_command_line_lists_and_runs(tmp_path: Path) -> None:
     listed = CliRunner().invoke(app, ["lab", "list"], env={"COLUMNS": "200"})
     assert listed.exit_code == 0
-    for one in EXPERIMENTS:
-        assert one.id in listed.output
+    for experiment in EXPERIMENTS:
+        assert experiment.id in listed.output
     unknown = CliRunner().invoke(app, ["lab", "run", "nothing", "--out", str(tmp_path)])
     assert isinstance(unknown.exception, LabError)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from midstream.lab.experiment import Outcome, Settings, Silent
-from midstream.lab.experiments import experiment
+from midstream.lab.experiments import find_experiment
 from midstream.lab.experiments.genmig import uniform_streams
 
 
 def run(id: str) -> Outcome:
-    outcome = experiment(id).run(Settings(scale=0.3), Silent())
+    outcome = find_experiment(id).run(Settings(scale=0.3), Silent())
     assert outcome.checked
     assert outcome.rows.num_rows and outcome.plots
     return outcome
@@ -21,7 +21,7 @@ def test_predicates_leave_nothing_to_an_index_and_mean_equality() -> None:
     assert not rows.query.key_classes and not rows.query.bands and len(rows.query.thetas) == 3
     values = {name: table["x"].to_pylist() for name, table in rows.tables.items()}
     assert max(values["A"]) <= 500 and 500 < max(values["C"]) <= 1000
-    assert all((one - other) % 10007 == 0 for one, other in zip(values["A"], values["A"], strict=True))
+    assert all((left - right) % 10007 == 0 for left, right in zip(values["A"], values["A"], strict=True))
 
 
 def test_parallel_track_is_silent_in_its_second_window_and_genmig_is_smooth() -> None:

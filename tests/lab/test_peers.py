@@ -37,7 +37,7 @@ def test_stems_keep_no_join_state() -> None:
     engine = engine_on("stems", streams.query, streams.plan)
     for batch in streams.batches():
         engine.push(batch)
-    assert {one.kind for one in engine.stats().states} == {"window"}
+    assert {state.kind for state in engine.stats().states} == {"window"}
     assert engine.stats().rows_out > 0
     assert engine.stats().work.slots_visited > 0
 

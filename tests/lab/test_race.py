@@ -29,7 +29,7 @@ def naive(streams: Streams, rows: int) -> Digest:
         last = max(row["ts"] for row in chosen)
         closing = [table[p + streams.window] if p + streams.window < rows else None
                    for table, p in zip(tables, combination, strict=True)]  # fmt: skip
-        if all(one is None or last < one["ts"] for one in closing):
+        if all(row is None or last < row["ts"] for row in closing):
             names = [f"{name}_v" for name in streams.names]
             values = dict(zip(names, (row["v"] for row in chosen), strict=True))
             found.append({**values, "valid_from": last, "valid_to": None})

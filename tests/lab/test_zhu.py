@@ -16,7 +16,7 @@ from midstream.errors import EngineError
 from midstream.lab.answers import digest_of
 from midstream.lab.combined_purge import CombinedPurge
 from midstream.lab.experiment import Outcome, Settings, Silent, WrongAnswer
-from midstream.lab.experiments import experiment
+from midstream.lab.experiments import find_experiment
 from midstream.lab.experiments.zhu_recompute import Machine, Pause, estimated
 from midstream.lab.experiments.zhu_run import COMBINED, Trial, check, tracks
 from midstream.lab.experiments.zhu_streams import MICROSECONDS, RIGHT_DEEP, SET_1, SET_2, Setting, Streams, streams
@@ -27,7 +27,7 @@ DENSE = Setting(0.5, (0.05,) * 4, (0.5, 0.4, 0.3))
 
 
 def run(id: str, scale: float = 0.05) -> Outcome:
-    outcome = experiment(id).run(Settings(scale=scale), Silent())
+    outcome = find_experiment(id).run(Settings(scale=scale), Silent())
     assert outcome.checked
     assert outcome.rows.num_rows and outcome.table.num_rows and outcome.plots
     return outcome
@@ -43,7 +43,7 @@ def naive(rows: Streams, since: float) -> pa.Table:
         if max(times) - min(times) > rows.window or max(times) < since * MICROSECONDS:
             continue
         pairs = zip(itertools.pairwise(combination), limits, strict=True)
-        if all((one["r"] + other["l"]) % 1000 < limit for (one, other), limit in pairs):
+        if all((left["r"] + right["l"]) % 1000 < limit for (left, right), limit in pairs):
             found.append((*(row["v"] for row in combination), max(times), min(times) + rows.window))
     return pa.table([list(column) for column in zip(*found, strict=True)], names=list("abcdst"))
 
@@ -72,16 +72,16 @@ def test_slices_have_every_row_once_and_in_time() -> None:
 
 def test_reduction_factors_are_those_of_the_setting() -> None:
     rows = streams(SET_1.faster(100), 1.0, 1)
-    one, other = (rows.tables[name].to_pylist() for name in "AB")
-    held = sum((a["r"] + b["l"]) % 1000 < 100 for a in one for b in other)
-    assert held / (len(one) * len(other)) == pytest.approx(SET_1.factors[0], rel=0.1)
+    rows_a, rows_b = (rows.tables[name].to_pylist() for name in "AB")
+    held = sum((a["r"] + b["l"]) % 1000 < 100 for a in rows_a for b in rows_b)
+    assert held / (len(rows_a) * len(rows_b)) == pytest.approx(SET_1.factors[0], rel=0.1)
 
 
 def test_the_combined_purge_takes_two_windows_and_the_engine_one() -> None:
     ours, combined = tracks(replace(SET_2, window=2.0), 1, "test")
     assert 0.9 * 2.0 <= ours.event_stage <= 1.05 * 2.0
     assert 1.8 * 2.0 <= combined.event_stage <= 2.05 * 2.0
-    assert max(one.entries for one in combined.moments) > max(one.entries for one in ours.moments)
+    assert max(moment.entries for moment in combined.moments) > max(moment.entries for moment in ours.moments)
 
 
 def test_a_plan_of_one_join_takes_one_window_either_way() -> None:
@@ -91,9 +91,9 @@ def test_a_plan_of_one_join_takes_one_window_either_way() -> None:
 
 def test_results_are_the_same_whatever_migrates() -> None:
     trial = Trial(streams(DENSE, 4.0, 5), 0.1, 1.5)
-    runs = [trial.run(one) for one in (MOVING_STATE, PARALLEL_TRACK, COMBINED, Contender("old plan"))]
+    runs = [trial.run(contender) for contender in (MOVING_STATE, PARALLEL_TRACK, COMBINED, Contender("old plan"))]
     check(runs, trial, "test")
-    assert all(one.stage > 0 for one in runs[:3]) and runs[3].stage == 0
+    assert all(migrated.stage > 0 for migrated in runs[:3]) and runs[3].stage == 0
     with pytest.raises(WrongAnswer, match="gives 0 results"):
         check([replace(runs[0], sample=digest_of([]))], trial, "test")
 

@@ -50,7 +50,7 @@ def expected(workload: Workload, outputs: dict[str, str], predicates: list[str],
         "valid_to": f"least({', '.join(times)}) + {window}",
     }
     # Pairs that are too far apart go early; with one window for all streams that is the whole condition.
-    near = [f"abs({one} - {other}) <= {window}" for place, one in enumerate(times) for other in times[:place]]
+    near = [f"abs({time} - {earlier}) <= {window}" for place, time in enumerate(times) for earlier in times[:place]]
     sums = ", ".join(f"sum({text})::HUGEINT" for text in columns.values())
     row = connection.execute(
         f"SELECT count(*), {sums} FROM {', '.join(workload.streams)} WHERE {' AND '.join([*predicates, *near])}"

@@ -53,9 +53,9 @@ class Scenario:
     def answer(self) -> Answer:
         """What DuckDB finds."""
         outputs = {
-            one.name: f"{self.query.aliases[one.expr.input]}.{one.expr.name}"
-            for one in self.query.outputs
-            if isinstance(one.expr, Column)
+            output.name: f"{self.query.aliases[output.expr.input]}.{output.expr.name}"
+            for output in self.query.outputs
+            if isinstance(output.expr, Column)
         }
         where = self.workload.text.split("WHERE ", 1)[1]
         return expected(self.workload, outputs, [where], self.window)
@@ -97,11 +97,11 @@ def run(rows: int = 4_000_000, growth_rows: int = 3_000_000, console: Console | 
             answer = scenario.answer()
         for size in sizes:
             with console.status(f"{scenario.name}, {_size(size)} rows a stream and batch"):
-                found, one = _measure(scenario, size)
+                found, measurement = _measure(scenario, size)
             if found != answer:
                 console.print(f"[red]{scenario.name}: wrong answer[/] {found}, DuckDB has {answer}")
                 is_right = False
-            measured.append(one)
+            measured.append(measurement)
     console.print(_report(measured))
     verdicts = list(_verdicts(measured))
     for text, holds in verdicts:
@@ -142,7 +142,8 @@ def _clique(rows: int) -> Scenario:
     workload = generate.clique(6, rows, 5, 50_000.0, window=0.0012)
     names = workload.streams
     joins = tuple(
-        BareJoin(tuple((other, f"to_{names[at]}", f"to_{names[other]}") for other in range(at))) for at in range(1, 6)
+        BareJoin(tuple((earlier, f"to_{names[at]}", f"to_{names[earlier]}") for earlier in range(at)))
+        for at in range(1, 6)
     )
     return Scenario("6-way, clique", workload, joins, 1_200, 1 << 20)
 
@@ -189,20 +190,20 @@ def _size(size: int) -> str:
 
 def _report(measured: list[Measured]) -> Table:
     table = Table("query", "rows a stream and batch", "results", "engine, rows/s", "bare limit, rows/s", "of the limit")
-    for one in measured:
+    for measurement in measured:
         table.add_row(
-            one.scenario,
-            _size(one.batch),
-            f"{one.results:,}",
-            f"{one.engine:,.0f}",
-            f"{one.bare:,.0f}",
-            f"{one.ratio:.0%}",
+            measurement.scenario,
+            _size(measurement.batch),
+            f"{measurement.results:,}",
+            f"{measurement.engine:,.0f}",
+            f"{measurement.bare:,.0f}",
+            f"{measurement.ratio:.0%}",
         )
     return table
 
 
 def _verdicts(measured: list[Measured]) -> Iterator[tuple[str, bool]]:
-    by = {(one.scenario, one.batch): one for one in measured}
+    by = {(measurement.scenario, measurement.batch): measurement for measurement in measured}
     large, small = by["4-way, one key", 50_000], by["4-way, one key", 2_000]
     whole, strings = by["4-way, one key", _EVERYTHING], by["4-way, one string key", 50_000]
     yield f"50,000 rows a batch: {large.ratio:.0%} of the bare limit, at least 60 %", large.ratio >= 0.6
@@ -238,25 +239,25 @@ def _growth(largest: int, console: Console) -> bool:
         "rows in a window", "engine, ns a row", "bare limit, ns a row", "engine / bare", "slots visited a row",
         "bytes moved a row", "bytes per live row and entry",
     )  # fmt: skip
-    for one in found:
+    for growth in found:
         table.add_row(
-            f"{one.window_rows:,}",
-            f"{one.engine:.0f}",
-            f"{one.bare:.0f}",
-            f"{one.engine / one.bare:.2f}",
-            f"{one.visited:.2f}",
-            f"{one.moved:.0f}",
-            f"{one.bytes_per_live:.0f}",
+            f"{growth.window_rows:,}",
+            f"{growth.engine:.0f}",
+            f"{growth.bare:.0f}",
+            f"{growth.engine / growth.bare:.2f}",
+            f"{growth.visited:.2f}",
+            f"{growth.moved:.0f}",
+            f"{growth.bytes_per_live:.0f}",
         )
     console.print(table)
     measures: list[tuple[str, Callable[[Growth], float]]] = [
-        ("time of the engine over the bare limit", lambda one: one.engine / one.bare),
-        ("slots visited a row", lambda one: one.visited),
-        ("bytes moved a row", lambda one: one.moved),
+        ("time of the engine over the bare limit", lambda growth: growth.engine / growth.bare),
+        ("slots visited a row", lambda growth: growth.visited),
+        ("bytes moved a row", lambda growth: growth.moved),
     ]
     all_hold = True
     for name, measure in measures:
-        first, worst = measure(found[0]), max(measure(one) for one in found)
+        first, worst = measure(found[0]), max(measure(growth) for growth in found)
         holds = worst <= 1.15 * first
         all_hold &= holds
         mark = "[green]holds[/]" if holds else "[red]does not hold[/]"
@@ -283,7 +284,7 @@ def _grown(size: int) -> Growth:
         BareLoop(workload, joins, scenario.window, batch, scenario.entries).run(skipped=size).seconds for _ in range(2)
     ]
     stats, work = engines[0][1], engines[0][2]
-    live = sum(one.rows for one in stats.states)
+    live = sum(state.rows for state in stats.states)
     return Growth(
         size,
         min(seconds for seconds, _, _ in engines) / timed_rows * 1e9,

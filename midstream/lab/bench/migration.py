@@ -49,7 +49,7 @@ class Transition:
 
         A virtual machine runs at another speed from one second to the next: neighbours run at the same.
         """
-        around = [(one + other) / 2 for one, other in pairwise(self.steady)]
+        around = [(before + after) / 2 for before, after in pairwise(self.steady)]
         return max(after / steady for after, steady in zip(self.after, around, strict=True))
 
     @property
@@ -74,10 +74,10 @@ class Pause:
     @property
     def median(self) -> Transition:
         """The transition with the middle ratio."""
-        return sorted(self.transitions, key=lambda one: one.ratio)[len(self.transitions) // 2]
+        return sorted(self.transitions, key=lambda transition: transition.ratio)[len(self.transitions) // 2]
 
     def __str__(self) -> str:
-        middle, ratios = self.median, [one.ratio for one in self.transitions]
+        middle, ratios = self.median, [transition.ratio for transition in self.transitions]
         text = f"{self.name}, {self.batch:,} rows a stream and batch: slowest of {_BATCHES} batches after a transition"
         text += f" {middle.ratio:.2f} times the steady ones around it"
         if len(ratios) > 1:
@@ -108,10 +108,10 @@ def _pauses(window_rows: int, wide: int, console: Console) -> bool:
             name = f"{streams}-way, {'different attributes' if is_chain else 'one key'}"
             with console.status(name):
                 pauses = _pauses_of(name, rotation, _TURNS if streams == 4 else _WIDE_TURNS)
-            for one in pauses:
-                console.print(str(one), highlight=False)
+            for pause in pauses:
+                console.print(str(pause), highlight=False)
             found += pauses
-    worst = max(one.median.ratio for one in found)
+    worst = max(pause.median.ratio for pause in found)
     return _verdict(console, f"slowest batch after a transition: {worst:.2f} times a steady one, at most 2", worst <= 2)
 
 

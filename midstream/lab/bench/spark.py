@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from midstream.lab.bench import spark_files
-from midstream.lab.bench.spark_contenders import CORES, contender
+from midstream.lab.bench.spark_contenders import CORES, find_contender
 from midstream.lab.bench.spark_files import Case
 from midstream.lab.bench.spark_times import stage_times
 
@@ -120,7 +120,7 @@ class Bench:
         case = self._made("attributes", "different attributes", large, self._scale.files_of(OURS))
         others = {name: self.measure(name, case, self._scale.files_of(name)) for name in (OURS, MEMORY)}
         self._console.print(self._speeds(f"4-way, different attributes, {case.batch_rows:,} rows a batch", others))
-        holds = [self._verdict(*one) for one in _verdicts(runs, small_runs)]
+        holds = [self._verdict(*verdict) for verdict in _verdicts(runs, small_runs)]
         return self.is_right and all(holds)
 
     def _made(self, folder: str, name: str, rows: int, files: int) -> Case:
@@ -132,20 +132,20 @@ class Bench:
         """Run a contender over the first files of each stream."""
         work = self._folder / f"{Path(case.folder).name}-{name}"
         case.link(work / "in", files)
-        batches = [one for one in self._told(name, case, work, files) if one["numInputRows"]]
+        batches = [progress for progress in self._told(name, case, work, files) if progress["numInputRows"]]
         run = Measured(name, case, work, files, batches)
-        if contender(name).sink == "parquet":
+        if find_contender(name).sink == "parquet":
             self._compare(run, files)
-        what = f"{case.name}, {case.batch_rows:,} rows a batch: {contender(name).title}"
+        what = f"{case.name}, {case.batch_rows:,} rows a batch: {find_contender(name).title}"
         self._console.print(f"{what}: {run.batch_seconds:.2f} s a batch", style="dim", highlight=False)
-        each = " ".join(f"{_end(one) - _begin(one):.1f}" for one in batches)
-        self._console.print(f"  each batch, from the first one on: {each}", style="dim", highlight=False)
+        seconds = " ".join(f"{_end(batch) - _begin(batch):.1f}" for batch in batches)
+        self._console.print(f"  each batch, from the first one on: {seconds}", style="dim", highlight=False)
         return run
 
     def _told(self, name: str, case: Case, work: Path, files: int) -> Iterator[dict[str, Any]]:
         """What the contender's process tells about its batches."""
         arguments = [sys.executable, "-m", "midstream.lab.bench.spark_contenders", name, case.folder, str(work)]
-        title = f"{case.name}, {case.batch_rows:,} rows a batch: {contender(name).title}"
+        title = f"{case.name}, {case.batch_rows:,} rows a batch: {find_contender(name).title}"
         with (
             self._console.status(f"{title}: starting") as status,
             (work / "errors.txt").open("w") as errors,
@@ -166,7 +166,9 @@ class Bench:
             wanted = spark_files.expected(run.case, files)
         given = spark_files.found(run.case, run.work / "out", files)
         if given != wanted:
-            self._console.print(f"[red]{contender(run.contender).title}: wrong answer[/] {given}, DuckDB has {wanted}")
+            self._console.print(
+                f"[red]{find_contender(run.contender).title}: wrong answer[/] {given}, DuckDB has {wanted}"
+            )
             self.is_right = False
 
     # What is printed -------------------------------------------------------------------------------------------------
@@ -175,7 +177,7 @@ class Bench:
         table = Table("contender", "rows/s", "s a batch", "batches that count", "Midstream is", title=title)
         for name, run in runs.items():
             table.add_row(
-                contender(name).title,
+                find_contender(name).title,
                 f"{run.rows_per_second:,.0f}",
                 f"{run.batch_seconds:.2f}",
                 str(len(run.steady)),
@@ -184,7 +186,9 @@ class Bench:
         return table
 
     def _where_time_goes(self, runs: Mapping[str, Measured]) -> Table:
-        table = Table("part", "s a batch", title=f"Where the time of {contender(TRACED).title} goes, {CORES} cores")
+        table = Table(
+            "part", "s a batch", title=f"Where the time of {find_contender(TRACED).title} goes, {CORES} cores"
+        )
         for part, seconds in parts_of(runs[TRACED], runs[FLOOR_READ], runs[FLOOR_HAND_OVER]):
             table.add_row(part, f"{seconds:.2f}")
         return table
@@ -197,8 +201,8 @@ class Bench:
             run.case.link(run.work / "in", run.files + 1)
             told = list(self._told(name, run.case, run.work, run.files + 1))
             self._compare(run, run.files + 1)
-            first = next(one for one in told if one["numInputRows"])
-            table.add_row(contender(name).title, f"{share:.2f}", f"{_end(first) - first['began']:.1f}")
+            first = next(progress for progress in told if progress["numInputRows"])
+            table.add_row(find_contender(name).title, f"{share:.2f}", f"{_end(first) - first['began']:.1f}")
         return table
 
     def _verdict(self, text: str, holds: bool) -> bool:
@@ -212,9 +216,10 @@ def parts_of(ours: Measured, read: Measured, hand_over: Measured) -> Iterator[tu
 
     first, second, write, commit = _stages(ours)
     source, handed = _stages(read)[0], _stages(hand_over)[0]
-    cells = [list(midstream.spark.cell_reports(one).values()) for one in ours.steady]
+    cells = [list(midstream.spark.cell_reports(progress).values()) for progress in ours.steady]
     engine, store, total = (
-        sum(max(one["ms"][place] for one in reports) for reports in cells) / len(cells) / 1000 for place in range(3)
+        sum(max(report["ms"][place] for report in reports) for reports in cells) / len(cells) / 1000
+        for place in range(3)
     )
     yield "source (the floor that only reads)", source
     yield "rows to Python (the other floor, less that)", handed - source
@@ -232,8 +237,11 @@ def parts_of(ours: Measured, read: Measured, hand_over: Measured) -> Iterator[tu
 def _stages(run: Measured) -> tuple[float, float, float, float]:
     """Means over the batches that count: the first stage, the others, writing the shuffle, the store's commit."""
     times = stage_times(run.work / "events")
-    counted = [times[one["batchId"]] for one in run.steady]
-    sums = [(one.stages[0], sum(one.stages[1:]), one.shuffle_write, one.commit) for one in counted]
+    counted = [times[progress["batchId"]] for progress in run.steady]
+    sums = [
+        (stage_time.stages[0], sum(stage_time.stages[1:]), stage_time.shuffle_write, stage_time.commit)
+        for stage_time in counted
+    ]
     first, others, write, commit = (sum(column) / len(counted) for column in zip(*sums, strict=True))
     return first, others, write, commit
 
@@ -243,10 +251,10 @@ def _verdicts(runs: Mapping[str, Measured], small: Mapping[str, Measured]) -> It
     for name, least in ((MEMORY, 12), (ROCKSDB, 50)):
         ratio = ours / runs[name].rows_per_second
         rows = runs[name].case.batch_rows
-        yield f"{rows:,} rows a batch: {ratio:.1f} times {contender(name).title}, at least {least}", ratio >= least
+        yield f"{rows:,} rows a batch: {ratio:.1f} times {find_contender(name).title}, at least {least}", ratio >= least
     ratio = small[OURS].rows_per_second / small[MEMORY].rows_per_second
     rows = small[OURS].case.batch_rows
-    yield f"{rows:,} rows a batch: {ratio:.1f} times {contender(MEMORY).title}, at least 1", ratio >= 1
+    yield f"{rows:,} rows a batch: {ratio:.1f} times {find_contender(MEMORY).title}, at least 1", ratio >= 1
 
 
 def run(folder: Path, quick: bool = False, console: Console | None = None) -> bool:

@@ -63,9 +63,9 @@ def _chain(case: Case, frames: Frames) -> Any:
     earlier: list[str] = []
     for number, stream in enumerate(others):
         own = f"{stream}_ts"
-        on = [f"l.{one}_{column} = r.{other}_{key}" for one, column, other, key in case.keys if other == stream]
+        on = [f"l.{left}_{column} = r.{right}_{key}" for left, column, right, key in case.keys if right == stream]
         on += [f"r.{own} >= l.{first}_ts - {near}", f"r.{own} <= l.{first}_ts + {near}"]
-        on += [f"abs(unix_micros(r.{own}) - l.{one}_micros) <= {WINDOW}" for one in earlier]
+        on += [f"abs(unix_micros(r.{own}) - l.{name}_micros) <= {WINDOW}" for name in earlier]
         columns = f"l.*, r.* EXCEPT ({own}), unix_micros(r.{own}) AS {stream}_micros"
         frame = session.sql(f"SELECT {columns} FROM {joined} l JOIN {stream} r ON {' AND '.join(on)}")
         joined = f"joined_{number}"
@@ -135,16 +135,16 @@ CONTENDERS = (
 )
 
 
-def contender(name: str) -> Contender:
+def find_contender(name: str) -> Contender:
     """The contender of that name."""
-    return next(one for one in CONTENDERS if one.name == name)
+    return next(contender for contender in CONTENDERS if contender.name == name)
 
 
 def main(name: str, case_folder: str, work_folder: str) -> None:
     """Run one contender over the files that are there."""
     from midstream.spark.jobs.session import local_session
 
-    chosen, case, work = contender(name), Case.load(Path(case_folder)), Path(work_folder)
+    chosen, case, work = find_contender(name), Case.load(Path(case_folder)), Path(work_folder)
     log = work / "events"
     log.mkdir(exist_ok=True)
     session = local_session(
@@ -171,8 +171,8 @@ def main(name: str, case_folder: str, work_folder: str) -> None:
     query = writer.start(str(work / "out")) if chosen.sink == "parquet" else writer.start()
     while not query.awaitTermination(1):
         print(len(list((work / "checkpoint" / "commits").glob("[0-9]*"))), flush=True)
-    for one in query.recentProgress:
-        print(json.dumps({"began": began, **json.loads(one.json)}), flush=True)
+    for progress in query.recentProgress:
+        print(json.dumps({"began": began, **json.loads(progress.json)}), flush=True)
     session.stop()
 
 

@@ -70,7 +70,7 @@ class Case:
     def load(cls, folder: Path) -> Case:
         """What `save` wrote."""
         told = json.loads((folder / _DESCRIPTION).read_text())
-        keys = tuple(tuple(one) for one in told.pop("keys"))
+        keys = tuple(tuple(key) for key in told.pop("keys"))
         return cls(**told | {"keys": keys, "streams": tuple(told["streams"])})
 
 
@@ -80,7 +80,7 @@ def one_key(folder: Path, file_rows: int, files: int) -> Case:
         _STREAMS, file_rows * files, file_rows, file_rows / FILE_SECONDS, window=WINDOW / 1_000_000
     )
     pairs = pairwise(workload.streams)
-    return _written(folder, "one key", workload, tuple((one, "k", other, "k") for one, other in pairs), file_rows)
+    return _written(folder, "one key", workload, tuple((left, "k", right, "k") for left, right in pairs), file_rows)
 
 
 def chain(folder: Path, file_rows: int, files: int) -> Case:
@@ -89,7 +89,7 @@ def chain(folder: Path, file_rows: int, files: int) -> Case:
         _STREAMS, file_rows * files, file_rows, file_rows / FILE_SECONDS, window=WINDOW / 1_000_000
     )
     pairs = pairwise(workload.streams)
-    keys = tuple((one, f"to_{other}", other, f"to_{one}") for one, other in pairs)
+    keys = tuple((left, f"to_{right}", right, f"to_{left}") for left, right in pairs)
     return _written(folder, "different attributes", workload, keys, file_rows)
 
 
@@ -115,23 +115,23 @@ def _written(
 def expected(case: Case, files: int) -> Answer:
     """What DuckDB finds in the first files of each stream."""
     streams = case.streams
-    moments = [f"epoch_us({one}.ts)" for one in streams]
-    near = [f"abs({one} - {other}) <= {WINDOW}" for one, other in combinations(moments, 2)]
-    where = [f"{one}.{column} = {other}.{key}" for one, column, other, key in case.keys] + near
-    columns = {f"{one}_v": f"{one}.v" for one in streams} | {
+    moments = [f"epoch_us({stream}.ts)" for stream in streams]
+    near = [f"abs({left} - {right}) <= {WINDOW}" for left, right in combinations(moments, 2)]
+    where = [f"{left}.{column} = {right}.{key}" for left, column, right, key in case.keys] + near
+    columns = {f"{stream}_v": f"{stream}.v" for stream in streams} | {
         "valid_from": f"greatest({', '.join(moments)})",
         "valid_to": f"least({', '.join(moments)}) + {WINDOW}",
     }
     sources = [
-        f"read_parquet([{', '.join(repr(str(case.path(one, number))) for number in range(files))}]) {one}"
-        for one in streams
+        f"read_parquet([{', '.join(repr(str(case.path(stream, number))) for number in range(files))}]) {stream}"
+        for stream in streams
     ]
     return _summed(f"FROM {', '.join(sources)} WHERE {' AND '.join(where)}", columns)
 
 
 def found(case: Case, folder: Path, files: int) -> Answer:
     """What a contender has written of the results of the first files of each stream."""
-    columns = {f"{one}_v": f"{one}_v" for one in case.streams} | {
+    columns = {f"{stream}_v": f"{stream}_v" for stream in case.streams} | {
         "valid_from": "epoch_us(valid_from)",
         "valid_to": "epoch_us(valid_to)",
     }

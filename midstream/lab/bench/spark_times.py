@@ -48,8 +48,8 @@ def stage_times(log_folder: Path) -> dict[int, StageTimes]:
 
 def _metrics(plan: dict[str, Any]) -> Iterable[tuple[int, tuple[str, str]]]:
     """The metrics of a plan's operators: number, name and unit."""
-    for one in plan["metrics"]:
-        yield one["accumulatorId"], (one["name"], one["metricType"])
+    for metric in plan["metrics"]:
+        yield metric["accumulatorId"], (metric["name"], metric["metricType"])
     for child in plan["children"]:
         yield from _metrics(child)
 
@@ -57,8 +57,8 @@ def _metrics(plan: dict[str, Any]) -> Iterable[tuple[int, tuple[str, str]]]:
 def _total(stage: dict[str, Any], metrics: dict[int, tuple[str, str]], wanted: str) -> float:
     """What a stage's tasks counted under a name, in seconds."""
     total = 0.0
-    for one in stage["Accumulables"]:
-        name, unit = metrics.get(one["ID"], ("", ""))
+    for counter in stage["Accumulables"]:
+        name, unit = metrics.get(counter["ID"], ("", ""))
         if name == wanted:
-            total += float(one["Value"]) / (1e9 if unit == "nsTiming" else 1e3)
+            total += float(counter["Value"]) / (1e9 if unit == "nsTiming" else 1e3)
     return total

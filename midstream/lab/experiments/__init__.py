@@ -34,12 +34,14 @@ EXPERIMENTS: tuple[Experiment, ...] = (
 )
 
 
-def experiment(id: str) -> Experiment:
+def find_experiment(id: str) -> Experiment:
     """The experiment of this name."""
-    for one in EXPERIMENTS:
-        if one.id == id:
-            return one
-    raise LabError(f"lab: unknown experiment {id!r}; experiments: {', '.join(one.id for one in EXPERIMENTS)}")
+    for experiment in EXPERIMENTS:
+        if experiment.id == id:
+            return experiment
+    raise LabError(
+        f"lab: unknown experiment {id!r}; experiments: {', '.join(experiment.id for experiment in EXPERIMENTS)}"
+    )
 
 
-__all__ = ["EXPERIMENTS", "experiment"]
+__all__ = ["EXPERIMENTS", "find_experiment"]

@@ -54,8 +54,8 @@ def uniform_streams(window: float, seed: int, predicate: str = "({0}.x - {1}.x) 
     return Streams(
         tables,
         round(window * MICROSECONDS),
-        [predicate.format(one, other) for one, other in pairs],
-        [f"{one}.x = {other}.x" for one, other in pairs],
+        [predicate.format(left, right) for left, right in pairs],
+        [f"{left}.x = {right}.x" for left, right in pairs],
     )
 
 
@@ -73,8 +73,8 @@ class _Found:
         run = self.runs[name]
         return [
             measure(run, place)
-            for place, one in enumerate(run.moments)
-            if since < one.event_time - _STEP / 2 <= since + self.window - _STEP
+            for place, moment in enumerate(run.moments)
+            if since < moment.event_time - _STEP / 2 <= since + self.window - _STEP
         ]
 
     def since_the_first_window(self, name: str) -> int:
@@ -82,11 +82,13 @@ class _Found:
         run = self.runs[name]
         since = self.trial.migrate_at + self.window + _STEP / 2
         until = self.trial.migrate_at + run.event_stage - _STEP / 2
-        return sum(one.results for one in run.moments if since < one.event_time < until)
+        return sum(moment.results for moment in run.moments if since < moment.event_time < until)
 
     def held(self, run: Run, place: int) -> int:
         """Results that are held back: what the old plan alone has given by now and this contender has not."""
-        given, due = (sum(one.results for one in other.moments[: place + 1]) for other in (run, self.runs[_OLD.name]))
+        given, due = (
+            sum(moment.results for moment in compared.moments[: place + 1]) for compared in (run, self.runs[_OLD.name])
+        )
         return due - given
 
     def values(self, run: Run, place: int) -> float:
@@ -119,24 +121,24 @@ def _fig4(settings: Settings, progress: Progress) -> Outcome:
     dips = {
         name: min(rate for at, rate in points if 2 * window < at < 4 * window) / usual for name, points in rates.items()
     }
-    stages = {one.name: runs[one.name].stage / window for one in CONTENDERS}
+    stages = {contender.name: runs[contender.name].stage / window for contender in CONTENDERS}
     second = found.since_the_first_window(_PAPERS_TRACK.name)
     burst = peaks[_PAPERS_TRACK.name] / peaks[_OLD.name]
     smooth = max(
-        abs(one - other) / usual for (_, one), (_, other) in zip(rates[GENMIG.name], rates[_OLD.name], strict=True)
+        abs(ours - theirs) / usual for (_, ours), (_, theirs) in zip(rates[GENMIG.name], rates[_OLD.name], strict=True)
     )
     is_on_time = abs(stages[GENMIG.name] - 1) <= 0.1 and abs(stages[_PAPERS_TRACK.name] - 2) <= 0.2
     holds = is_on_time and second == 0 and burst >= 3 and smooth <= 0.5
-    series: dict[str, Line] = {one.name: rates[one.name] for one in (_PAPERS_TRACK, _TRACK, GENMIG)}
+    series: dict[str, Line] = {contender.name: rates[contender.name] for contender in (_PAPERS_TRACK, _TRACK, GENMIG)}
     return Outcome(
         rows_of(runs),
         pa.table(
             {
-                "contender": [one.name for one in CONTENDERS],
-                "migration, windows": [stages[one.name] for one in CONTENDERS],
-                "least rate during 2w, of the usual": [dips[one.name] for one in CONTENDERS],
-                "highest rate, of the usual": [peaks[one.name] / usual for one in CONTENDERS],
-                "results from w to its end": [found.since_the_first_window(one.name) for one in CONTENDERS],
+                "contender": [contender.name for contender in CONTENDERS],
+                "migration, windows": [stages[contender.name] for contender in CONTENDERS],
+                "least rate during 2w, of the usual": [dips[contender.name] for contender in CONTENDERS],
+                "highest rate, of the usual": [peaks[contender.name] / usual for contender in CONTENDERS],
+                "results from w to its end": [found.since_the_first_window(contender.name) for contender in CONTENDERS],
             }
         ),
         (lines(series, "clock, s", "results a second", marked=False, moments={"migration": 2 * window}),),
@@ -151,7 +153,7 @@ def _fig4(settings: Settings, progress: Progress) -> Outcome:
 
 def _fig5(settings: Settings, progress: Progress) -> Outcome:
     found = _run(settings, progress)
-    names = [one.name for one in CONTENDERS]
+    names = [contender.name for contender in CONTENDERS]
     means = {name: [statistics.mean(found.during(name, found.values, part)) for part in (1, 2)] for name in names}
     moments = {name: found.during(name, found.values, 1) + found.during(name, found.values, 2) for name in names}
     pairs = list(zip(moments[GENMIG.name], moments[_PAPERS_TRACK.name], strict=True))
@@ -161,7 +163,7 @@ def _fig5(settings: Settings, progress: Progress) -> Outcome:
     beside_ours = statistics.mean(moments[GENMIG.name]) / statistics.mean(moments[_TRACK.name])
     holds = never_above and max(shares) < 1
     series = {
-        name: [(one.clock, found.values(run, place)) for place, one in enumerate(run.moments)]
+        name: [(moment.clock, found.values(run, place)) for place, moment in enumerate(run.moments)]
         for name, run in found.runs.items()
     }
     return Outcome(
@@ -171,13 +173,16 @@ def _fig5(settings: Settings, progress: Progress) -> Outcome:
                 "contender": names,
                 "values, mean of the first w": [means[name][0] for name in names],
                 "values, mean of the second w": [means[name][1] for name in names],
-                "state bytes, peak": [max(one.bytes for one in found.runs[name].moments) for name in names],
+                "state bytes, peak": [max(moment.bytes for moment in found.runs[name].moments) for name in names],
             }
         ),
         (
             lines(series, "clock, s", "values held", marked=False, moments={"migration": 2 * found.window}),
             lines(
-                {name: [(one.clock, one.bytes / 1e6) for one in run.moments] for name, run in found.runs.items()},
+                {
+                    name: [(moment.clock, moment.bytes / 1e6) for moment in run.moments]
+                    for name, run in found.runs.items()
+                },
                 "clock, s",
                 "MB of states, without what is held back",
                 marked=False,

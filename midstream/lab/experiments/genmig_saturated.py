@@ -43,11 +43,11 @@ def _fig6(settings: Settings, progress: Progress) -> Outcome:
     rounds = 3
     steps = round(WINDOWS_OF_ROWS * window / _STEP)
     progress.total(rounds * steps + 1)
-    times: dict[str, list[float]] = {one.name: [] for one in CONTENDERS}
+    times: dict[str, list[float]] = {contender.name: [] for contender in CONTENDERS}
     found: list[_Reached] = []
     for number in range(rounds):
         costly = uniform_streams(window, settings.seed + number, _PREDICATE)
-        race = Race([Lane(one, costly.query, LEFT_DEEP) for one in CONTENDERS])
+        race = Race([Lane(contender, costly.query, LEFT_DEEP) for contender in CONTENDERS])
         is_asked = False
         for until, batch in costly.slices(_STEP):
             if not is_asked and until > 2 * window:
@@ -63,12 +63,14 @@ def _fig6(settings: Settings, progress: Progress) -> Outcome:
         race.check(costly.answer(0.0, float("inf")), "genmig-fig6")
     progress.advance()
     totals = {name: sum(seconds) for name, seconds in times.items()}
-    track, ours, coalesce, reference = (totals[one.name] for one in CONTENDERS)
-    rounds_ahead = sum(one < other for one, other in zip(times[REFERENCE_POINT.name], times[GENMIG.name], strict=True))
+    track, ours, coalesce, reference = (totals[contender.name] for contender in CONTENDERS)
+    rounds_ahead = sum(
+        theirs < ours for theirs, ours in zip(times[REFERENCE_POINT.name], times[GENMIG.name], strict=True)
+    )
     holds = track > coalesce > reference and rounds_ahead == rounds
-    first = [one for one in found if one.round == 0]
+    first = [moment for moment in found if moment.round == 0]
     return Outcome(
-        pa.Table.from_pylist([asdict(one) for one in found]),
+        pa.Table.from_pylist([asdict(moment) for moment in found]),
         pa.table(
             {
                 "contender": list(totals),
@@ -79,7 +81,7 @@ def _fig6(settings: Settings, progress: Progress) -> Outcome:
         (
             lines(
                 {
-                    name: [(one.seconds, float(one.results)) for one in first if one.contender == name]
+                    name: [(moment.seconds, float(moment.results)) for moment in first if moment.contender == name]
                     for name in totals
                 },
                 "processing time, s",

@@ -58,7 +58,7 @@ def run(settings: Settings, progress: Progress) -> Outcome:
 def _draw(rng: np.random.Generator, joins: int, draws: int) -> npt.NDArray[np.int64]:
     """Pairs of positions, low and high: first how far apart they are, then where."""
     distances = np.arange(1, joins)
-    weights = np.array([float(probability_of_distance(joins, int(one))) for one in distances])
+    weights = np.array([float(probability_of_distance(joins, int(distance))) for distance in distances])
     apart = rng.choice(distances, draws, p=weights / weights.sum())
     low = rng.integers(1, joins - apart + 1)
     return np.stack((low, low + apart), axis=1)

@@ -69,13 +69,15 @@ def _outcome(seconds: dict[tuple[int, str], float], tuples: int, periods: tuple[
     table = pa.table(
         {
             "units between transitions": list(periods),
-            **{f"{name}, tuples/s": [tuples / seconds[one, name] for one in periods] for name in names},
-            "Parallel Track / JISC, time": [seconds[one, names[1]] / seconds[one, names[0]] for one in periods],
-            "CACQ / JISC, time": [seconds[one, names[2]] / seconds[one, names[0]] for one in periods],
+            **{f"{name}, tuples/s": [tuples / seconds[period, name] for period in periods] for name in names},
+            "Parallel Track / JISC, time": [
+                seconds[period, names[1]] / seconds[period, names[0]] for period in periods
+            ],
+            "CACQ / JISC, time": [seconds[period, names[2]] / seconds[period, names[0]] for period in periods],
         }
     )
-    track = {one: seconds[one, PARALLEL_TRACK.name] / seconds[one, JISC.name] for one in periods}
-    cacq = {one: seconds[one, CACQ.name] / seconds[one, JISC.name] for one in periods}
+    track = {period: seconds[period, PARALLEL_TRACK.name] / seconds[period, JISC.name] for period in periods}
+    cacq = {period: seconds[period, CACQ.name] / seconds[period, JISC.name] for period in periods}
     problems = []
     for name, leads in ((PARALLEL_TRACK.name, track), (CACQ.name, cacq)):
         problems += not_behind(name, leads, "units between transitions")
@@ -88,7 +90,7 @@ def _outcome(seconds: dict[tuple[int, str], float], tuples: int, periods: tuple[
 
     def plot(axes: Any) -> None:
         for name in names:
-            axes.plot(periods, [tuples / seconds[one, name] for one in periods], marker="o", label=name)
+            axes.plot(periods, [tuples / seconds[period, name] for period in periods], marker="o", label=name)
         axes.set(xlabel="units of tuples between transitions", ylabel="tuples a second", ylim=(0, None))
         axes.legend()
 

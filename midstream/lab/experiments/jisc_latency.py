@@ -98,10 +98,11 @@ def _outcome(rows: pa.Table) -> Outcome:
         {
             "joins": [joins for joins, _ in points],
             "window": [window for _, window in points],
-            "JISC, ms": [1e3 * latency[one[0], one[1], JISC.name] for one in points],
-            "Moving State, ms": [1e3 * latency[one[0], one[1], MOVING_STATE.name] for one in points],
+            "JISC, ms": [1e3 * latency[point[0], point[1], JISC.name] for point in points],
+            "Moving State, ms": [1e3 * latency[point[0], point[1], MOVING_STATE.name] for point in points],
             "Moving State / JISC": [
-                latency[one[0], one[1], MOVING_STATE.name] / latency[one[0], one[1], JISC.name] for one in points
+                latency[point[0], point[1], MOVING_STATE.name] / latency[point[0], point[1], JISC.name]
+                for point in points
             ],
         }
     )
@@ -109,10 +110,11 @@ def _outcome(rows: pa.Table) -> Outcome:
     for joins in (_HASH, _LOOPS):
         windows = [window for kind, window in points if kind == joins]
         own = latency[joins, windows[-1], JISC.name] / latency[joins, windows[0], JISC.name]
-        other = latency[joins, windows[-1], MOVING_STATE.name] / latency[joins, windows[0], MOVING_STATE.name]
+        moving_state = latency[joins, windows[-1], MOVING_STATE.name] / latency[joins, windows[0], MOVING_STATE.name]
         wider = windows[-1] / windows[0]
         figures.append(
-            f"{joins}: over a window {wider:.0f}x wider JISC's latency grows {own:.1f}x, Moving State's {other:.1f}x"
+            f"{joins}: over a window {wider:.0f}x wider JISC's latency grows {own:.1f}x, "
+            f"Moving State's {moving_state:.1f}x"
         )
         if own > max(1.5, _FLAT * wider):
             why = (
@@ -121,7 +123,7 @@ def _outcome(rows: pa.Table) -> Outcome:
                 else ""
             )
             problems.append(f"JISC's latency grows with the window for {joins}{why}")
-        if other < (wider if joins == _LOOPS else own):
+        if moving_state < (wider if joins == _LOOPS else own):
             than = "the window" if joins == _LOOPS else "JISC's"
             problems.append(f"Moving State's latency does not grow faster than {than} for {joins}")
 
@@ -129,7 +131,7 @@ def _outcome(rows: pa.Table) -> Outcome:
         def plot(axes: Any) -> None:
             windows = [window for kind, window in points if kind == joins]
             for name in (JISC.name, MOVING_STATE.name):
-                axes.plot(windows, [1e3 * latency[joins, one, name] for one in windows], marker="o", label=name)
+                axes.plot(windows, [1e3 * latency[joins, window, name] for window in windows], marker="o", label=name)
             axes.set(title=joins, xlabel="window, rows", ylabel="latency of the first result, ms", ylim=(0, None))
             axes.legend()
 

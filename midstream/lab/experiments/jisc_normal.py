@@ -69,9 +69,12 @@ def _outcome(rows: pa.Table, settings: Settings) -> Outcome:
     table = pa.table(
         {
             "tuples": points,
-            **{f"{name}, s": [time_of(name, one) for one in points] for name in (JISC.name, PLAIN.name, CACQ.name)},
-            "JISC / plain": [1 / relative(PLAIN.name, one) for one in points],
-            "CACQ / JISC": [relative(CACQ.name, one) for one in points],
+            **{
+                f"{name}, s": [time_of(name, tuples) for tuples in points]
+                for name in (JISC.name, PLAIN.name, CACQ.name)
+            },
+            "JISC / plain": [1 / relative(PLAIN.name, tuples) for tuples in points],
+            "CACQ / JISC": [relative(CACQ.name, tuples) for tuples in points],
         }
     )
     overhead, lead = 1 / relative(PLAIN.name, points[-1]) - 1, relative(CACQ.name, points[-1])
@@ -85,7 +88,7 @@ def _outcome(rows: pa.Table, settings: Settings) -> Outcome:
 
     def plot(axes: Any) -> None:
         for name in (JISC.name, PLAIN.name, CACQ.name):
-            axes.plot(points, [time_of(name, one) for one in points], marker="o", label=name)
+            axes.plot(points, [time_of(name, tuples) for tuples in points], marker="o", label=name)
         axes.set(xlabel="tuples", ylabel="processor time, s", ylim=(0, None))
         axes.legend()
 

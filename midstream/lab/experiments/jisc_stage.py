@@ -92,7 +92,7 @@ def _stages(streams: Streams, before: int, plan: str, executor: str) -> Iterator
 
 def _entries(lane: Lane, joins: int) -> int:
     """What the join states of the plan that a lane is on, or on its way to, hold."""
-    states = [one.rows for one in lane.engine.stats().states if one.kind == "join"]
+    states = [state.rows for state in lane.engine.stats().states if state.kind == "join"]
     return sum(states[1 - joins :])
 
 
@@ -114,18 +114,18 @@ class _Leads:
 
 def _leads(points: list[_Point]) -> list[_Leads]:
     found = []
-    for joins in sorted({one.joins for one in points}):
-        short = [one for one in points if one.joins == joins and one.stage == "W"]
-        long = [one for one in points if one.joins == joins and one.stage == "2W"]
+    for joins in sorted({point.joins for point in points}):
+        short = [point for point in points if point.joins == joins and point.stage == "W"]
+        long = [point for point in points if point.joins == joins and point.stage == "2W"]
         found.append(
             _Leads(
                 joins,
-                median(one.lead_over(PARALLEL_TRACK.name) for one in short),
-                median(one.lead_over(COMBINED.name) for one in long),
-                median(one.lead_over(CACQ.name) for one in short),
-                {name: median(one.seconds[name] for one in short) for name in short[0].seconds},
-                median(one.filled for one in short),
-                median(one.held for one in short),
+                median(point.lead_over(PARALLEL_TRACK.name) for point in short),
+                median(point.lead_over(COMBINED.name) for point in long),
+                median(point.lead_over(CACQ.name) for point in short),
+                {name: median(point.seconds[name] for point in short) for name in short[0].seconds},
+                median(point.filled for point in short),
+                median(point.held for point in short),
             )
         )
     return found
@@ -134,46 +134,52 @@ def _leads(points: list[_Point]) -> list[_Leads]:
 def _outcome(points: list[_Point], leads: list[_Leads], problems: list[str], figure: str) -> Outcome:
     rows = [
         {
-            "joins": one.joins,
-            "seed": one.seed,
-            "stage": one.stage,
+            "joins": point.joins,
+            "seed": point.seed,
+            "stage": point.stage,
             "contender": name,
             "seconds": seconds,
-            "filled": one.filled,
-            "held": one.held,
+            "filled": point.filled,
+            "held": point.held,
         }
-        for one in points
-        for name, seconds in one.seconds.items()
+        for point in points
+        for name, seconds in point.seconds.items()
     ]
     table = pa.table(
         {
-            "joins": [one.joins for one in leads],
-            "JISC, s": [one.seconds[JISC.name] for one in leads],
-            "Parallel Track, s": [one.seconds[PARALLEL_TRACK.name] for one in leads],
-            "CACQ, s": [one.seconds[CACQ.name] for one in leads],
-            "Parallel Track / JISC": [one.track for one in leads],
-            "the same, stage of 2W": [one.track_2w for one in leads],
-            "CACQ / JISC": [one.cacq for one in leads],
+            "joins": [lead.joins for lead in leads],
+            "JISC, s": [lead.seconds[JISC.name] for lead in leads],
+            "Parallel Track, s": [lead.seconds[PARALLEL_TRACK.name] for lead in leads],
+            "CACQ, s": [lead.seconds[CACQ.name] for lead in leads],
+            "Parallel Track / JISC": [lead.track for lead in leads],
+            "the same, stage of 2W": [lead.track_2w for lead in leads],
+            "CACQ / JISC": [lead.cacq for lead in leads],
         }
     )
 
-    def times(axes: Any) -> None:
+    def plot_times(axes: Any) -> None:
         for name in (JISC.name, PARALLEL_TRACK.name, CACQ.name):
-            axes.plot([one.joins for one in leads], [one.seconds[name] for one in leads], marker="o", label=name)
+            axes.plot([lead.joins for lead in leads], [lead.seconds[name] for lead in leads], marker="o", label=name)
         axes.set(xlabel="joins", ylabel="processor time of the migration stage, s", ylim=(0, None))
         axes.legend()
 
-    def lead(axes: Any) -> None:
-        joins = [one.joins for one in leads]
-        axes.plot(joins, [one.track for one in leads], marker="o", label="Parallel Track, ends after W")
-        axes.plot(joins, [one.track_2w for one in leads], marker="s", label="Parallel Track, ends after 2W")
-        axes.plot(joins, [one.cacq for one in leads], marker="^", label="CACQ")
+    def plot_leads(axes: Any) -> None:
+        joins = [lead.joins for lead in leads]
+        axes.plot(joins, [lead.track for lead in leads], marker="o", label="Parallel Track, ends after W")
+        axes.plot(joins, [lead.track_2w for lead in leads], marker="s", label="Parallel Track, ends after 2W")
+        axes.plot(joins, [lead.cacq for lead in leads], marker="^", label="CACQ")
         axes.axhline(1, color="grey", linewidth=0.8)
         axes.set(xlabel="joins", ylabel="time relative to JISC", ylim=(0, None))
         axes.legend()
 
     return Outcome(
-        pa.Table.from_pylist(rows), table, (times, lead), verdict(not problems), figure, "; ".join(problems), True
+        pa.Table.from_pylist(rows),
+        table,
+        (plot_times, plot_leads),
+        verdict(not problems),
+        figure,
+        "; ".join(problems),
+        True,
     )
 
 
@@ -187,7 +193,7 @@ def _figure(leads: list[_Leads]) -> str:
 
 
 def _not_fastest(leads: list[_Leads]) -> list[str]:
-    problems = not_behind(PARALLEL_TRACK.name, {one.joins: one.track for one in leads}, "joins")
+    problems = not_behind(PARALLEL_TRACK.name, {lead.joins: lead.track for lead in leads}, "joins")
     if problems:
         last = leads[-1]
         problems[-1] += (
@@ -196,7 +202,7 @@ def _not_fastest(leads: list[_Leads]) -> list[str]:
         )
         if last.filled:
             problems[-1] += f", and JISC fills {last.filled:,.0f} entries of old rows there"
-    return problems + not_behind(CACQ.name, {one.joins: one.cacq for one in leads}, "joins")
+    return problems + not_behind(CACQ.name, {lead.joins: lead.cacq for lead in leads}, "joins")
 
 
 def run_best_case(settings: Settings, progress: Progress) -> Outcome:
@@ -205,7 +211,7 @@ def run_best_case(settings: Settings, progress: Progress) -> Outcome:
     problems = _not_fastest(leads)
     if leads[-1].track < (1 + NOISE) * leads[0].track:
         problems.append("the lead over Parallel Track does not grow with the number of joins")
-    if max(one.track for one in leads) < _PAPER_LEAD:
+    if max(lead.track for lead in leads) < _PAPER_LEAD:
         problems.append(
             "the lead stays below 10x: the paper's Parallel Track scans its states for old tuples again and again and "
             "removes duplicates, ours counts old rows and tells the results of the two plans apart by their row "

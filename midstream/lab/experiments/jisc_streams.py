@@ -51,7 +51,7 @@ class Streams:
         streams = ", ".join(f"{name} [ROWS {self.window}]" for name in self.names)
         if self.is_theta:
             pairs = combinations(self.names, 2)
-            where = " AND ".join(f"({one}.k - {other}.k) % {_MODULUS} = 0" for one, other in pairs)
+            where = " AND ".join(f"({left}.k - {right}.k) % {_MODULUS} = 0" for left, right in pairs)
         else:
             where = " AND ".join(f"{self.names[0]}.k = {other}.k" for other in self.names[1:])
         schemas = dict.fromkeys(self.names, SCHEMA)

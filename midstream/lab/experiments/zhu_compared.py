@@ -64,29 +64,29 @@ def _fig11(settings: Settings, progress: Progress) -> Outcome:
         progress.step(f"{1 / gaps[1]:.0f} rows of B a second")
         found.append(_both(replace(setting, gaps=gaps), settings.seed, f"zhu-fig11, B {faster:.1f} times as fast"))
         progress.advance()
-    lengths = [one.parallel_track for one in found] + [one.combined / 2 for one in found]
+    lengths = [both.parallel_track for both in found] + [both.combined / 2 for both in found]
     spread = max(lengths) / min(lengths) - 1
-    slope, shift = np.polyfit([one.rate_b for one in found], [one.moving_state for one in found], 1)
+    slope, shift = np.polyfit([both.rate_b for both in found], [both.moving_state for both in found], 1)
     growth = (slope * found[-1].rate_b + shift) / (slope * found[0].rate_b + shift)
     is_flat, grows = spread <= 0.2, growth >= 1.5
     holds = is_flat and grows
     reason = "Parallel Track lags behind its input" if not is_flat else "what every transition costs hides the growth"
     return Outcome(
-        pa.Table.from_pylist([asdict(one) for one in found]),
+        pa.Table.from_pylist([asdict(both) for both in found]),
         pa.table(
             {
-                "rows of B a second": [one.rate_b for one in found],
-                "Moving State, ms": [1e3 * one.moving_state for one in found],
-                "Parallel Track, ms": [1e3 * one.parallel_track for one in found],
-                "Parallel Track, combined, ms": [1e3 * one.combined for one in found],
+                "rows of B a second": [both.rate_b for both in found],
+                "Moving State, ms": [1e3 * both.moving_state for both in found],
+                "Parallel Track, ms": [1e3 * both.parallel_track for both in found],
+                "Parallel Track, combined, ms": [1e3 * both.combined for both in found],
             }
         ),
         (
             lines(
                 {
-                    "Moving State": [(one.rate_b, 1e3 * one.moving_state) for one in found],
-                    "Parallel Track": [(one.rate_b, 1e3 * one.parallel_track) for one in found],
-                    "Parallel Track, combined": [(one.rate_b, 1e3 * one.combined) for one in found],
+                    "Moving State": [(both.rate_b, 1e3 * both.moving_state) for both in found],
+                    "Parallel Track": [(both.rate_b, 1e3 * both.parallel_track) for both in found],
+                    "Parallel Track, combined": [(both.rate_b, 1e3 * both.combined) for both in found],
                 },
                 "rows of B a second",
                 "length of the stage, ms",
@@ -111,9 +111,9 @@ def _fig12(settings: Settings, progress: Progress) -> Outcome:
         setting = replace(SET_3.faster(speed, but=1), window=window)
         found.append(_both(setting, settings.seed, f"zhu-fig12, W = {window} s"))
         progress.advance()
-    crossed = [one.window for one in found if one.moving_state > min(one.parallel_track, one.combined)]
-    leads = [one.parallel_track / one.moving_state for one in found]
-    in_event_time = next((one.window for one in found if one.moving_state > one.parallel_track_event), None)
+    crossed = [both.window for both in found if both.moving_state > min(both.parallel_track, both.combined)]
+    leads = [both.parallel_track / both.moving_state for both in found]
+    in_event_time = next((both.window for both in found if both.moving_state > both.parallel_track_event), None)
     holds = bool(crossed)
     said = (
         f"Parallel Track's stage is {leads[0]:.0f} times Moving State's at W = {windows[0]:g} s and {leads[-1]:.1f} "
@@ -121,24 +121,24 @@ def _fig12(settings: Settings, progress: Progress) -> Outcome:
     )
     event = "nowhere" if in_event_time is None else f"from W = {in_event_time:g} s on"
     return Outcome(
-        pa.Table.from_pylist([asdict(one) for one in found]),
+        pa.Table.from_pylist([asdict(both) for both in found]),
         pa.table(
             {
                 "W, s": windows,
-                "Moving State, s": [one.moving_state for one in found],
-                "Parallel Track, s": [one.parallel_track for one in found],
-                "Parallel Track, combined, s": [one.combined for one in found],
-                "Parallel Track in event time, s": [one.parallel_track_event for one in found],
-                "combined in event time, s": [one.combined_event for one in found],
+                "Moving State, s": [both.moving_state for both in found],
+                "Parallel Track, s": [both.parallel_track for both in found],
+                "Parallel Track, combined, s": [both.combined for both in found],
+                "Parallel Track in event time, s": [both.parallel_track_event for both in found],
+                "combined in event time, s": [both.combined_event for both in found],
             }
         ),
         (
             lines(
                 {
-                    "Moving State": [(one.window, one.moving_state) for one in found],
-                    "Parallel Track": [(one.window, one.parallel_track) for one in found],
-                    "Parallel Track, combined": [(one.window, one.combined) for one in found],
-                    "Parallel Track in event time": [(one.window, one.parallel_track_event) for one in found],
+                    "Moving State": [(both.window, both.moving_state) for both in found],
+                    "Parallel Track": [(both.window, both.parallel_track) for both in found],
+                    "Parallel Track, combined": [(both.window, both.combined) for both in found],
+                    "Parallel Track in event time": [(both.window, both.parallel_track_event) for both in found],
                 },
                 "window W, s",
                 "length of the stage, s",

@@ -49,19 +49,21 @@ class _Found:
 
     def at_the_end(self, name: str) -> float:
         """The mean number of intermediate tuples over the last quarter of event time."""
-        late = [one.entries for one in self.runs[name].moments if one.event_time > 0.75 * self.seconds]
+        late = [moment.entries for moment in self.runs[name].moments if moment.event_time > 0.75 * self.seconds]
         return statistics.mean(late)
 
     def after(self, name: str) -> float:
         """The mean number of intermediate tuples over two windows of the clock from the request on."""
         asked = self.trial.migrate_at
-        found = [one.entries for one in self.runs[name].between(asked, asked + 2 * self.window)]
+        found = [moment.entries for moment in self.runs[name].between(asked, asked + 2 * self.window)]
         return statistics.mean(found) if found else 0.0
 
     def rate_after(self, name: str) -> float:
         """Results a second over two windows of the clock from the request on."""
         asked = self.trial.migrate_at
-        return sum(one.results for one in self.runs[name].between(asked, asked + 2 * self.window)) / (2 * self.window)
+        return sum(moment.results for moment in self.runs[name].between(asked, asked + 2 * self.window)) / (
+            2 * self.window
+        )
 
     def behind(self, name: str) -> float:
         """By how many seconds the last results came later than under the new plan; 0 if output has become the same."""
@@ -70,7 +72,7 @@ class _Found:
     def silence(self, name: str) -> float:
         """The longest time without a result that ended within two windows of the request."""
         asked = self.trial.migrate_at
-        clocks = [one.clock for one in self.runs[name].moments if one.results]
+        clocks = [moment.clock for moment in self.runs[name].moments if moment.results]
         gaps = [after - before for before, after in pairwise(clocks) if asked < after <= asked + 2 * self.window]
         return max(gaps, default=0.0)
 
@@ -115,7 +117,11 @@ def _all(
     trial = Trial(streams(setting.faster(speed), seconds, seed), _STEP, asked, sample)
     progress.total(len(_MIGRATING) + 3)
     runs: dict[str, Run] = {}
-    for contender, plan in ((_OLD, LEFT_DEEP), (_NEW, RIGHT_DEEP), *((one, LEFT_DEEP) for one in _MIGRATING)):
+    for contender, plan in (
+        (_OLD, LEFT_DEEP),
+        (_NEW, RIGHT_DEEP),
+        *((contender, LEFT_DEEP) for contender in _MIGRATING),
+    ):
         progress.step(contender.name)
         runs[contender.name] = trial.run(contender, plan)
         progress.advance()
@@ -141,7 +147,9 @@ def _table(found: _Found) -> pa.Table:
 
 
 def _tuples_over_time(found: _Found) -> Plot:
-    series = {name: [(one.clock, float(one.entries)) for one in run.moments] for name, run in found.runs.items()}
+    series = {
+        name: [(moment.clock, float(moment.entries)) for moment in run.moments] for name, run in found.runs.items()
+    }
     return _over_time(found, series, "intermediate tuples")
 
 
@@ -159,12 +167,12 @@ def _over_time(found: _Found, series: Mapping[str, Line], y: str) -> Plot:
 def _distance(found: _Found) -> float:
     """How far the states of the contenders that migrate are at most from the new plan's."""
     new = found.at_the_end(_NEW.name)
-    return max(abs(found.at_the_end(one.name) / new - 1) for one in _MIGRATING) if new else 0.0
+    return max(abs(found.at_the_end(contender.name) / new - 1) for contender in _MIGRATING) if new else 0.0
 
 
 def _has_caught_up(found: _Found) -> bool:
     """Whether the output of the two strategies has become the new plan's."""
-    return all(found.behind(one.name) <= 0.25 * found.window for one in (MOVING_STATE, PARALLEL_TRACK))
+    return all(found.behind(contender.name) <= 0.25 * found.window for contender in (MOVING_STATE, PARALLEL_TRACK))
 
 
 def _outcome(found: _Found, plots: Sequence[Plot], holds: bool, figure: str, reason: str) -> Outcome:

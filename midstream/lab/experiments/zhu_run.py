@@ -60,13 +60,13 @@ class Run:
 
     def between(self, since: float, until: float) -> list[Moment]:
         """The moments of a span of the clock."""
-        return [one for one in self.moments if since < one.clock <= until]
+        return [moment for moment in self.moments if since < moment.clock <= until]
 
     def rates(self, width: float, until: float) -> list[tuple[float, float]]:
         """Results a second in each span of the clock, with the middle of the span."""
         edges = np.arange(0, until + width / 2, width)
-        clocks = [min(one.clock, edges[-1]) for one in self.moments]
-        counts, _ = np.histogram(clocks, edges, weights=[one.results for one in self.moments])
+        clocks = [min(moment.clock, edges[-1]) for moment in self.moments]
+        counts, _ = np.histogram(clocks, edges, weights=[moment.results for moment in self.moments])
         return [(float(edge + width / 2), float(count / width)) for edge, count in zip(edges, counts, strict=False)]
 
 
@@ -133,14 +133,14 @@ def _begun_in(table: pa.Table, since: float, until: float) -> pa.Table:
 
 def _moment(engine: ms.Engine, clock: float, event_time: float, results: int) -> Moment:
     stats = engine.stats()
-    joins = [one for one in stats.states if one.kind == "join"]
-    rows = sum(one.rows for one in stats.states if one.kind == "window")
+    joins = [state for state in stats.states if state.kind == "join"]
+    rows = sum(state.rows for state in stats.states if state.kind == "window")
     return Moment(
         clock,
         event_time,
         results,
-        sum(one.rows for one in joins),
-        rows + sum(one.rows * len(one.aliases) for one in joins),
+        sum(state.rows for state in joins),
+        rows + sum(state.rows * len(state.aliases) for state in joins),
         stats.state_bytes,
     )
 
@@ -150,9 +150,9 @@ def check(runs: Iterable[Run], trial: Trial, where: str) -> None:
     found = list(runs)
     since, until = trial.sample
     expected = trial.streams.answer(since, min(until, found[0].moments[-1].event_time))
-    require_same({one.contender: one.sample for one in found}, expected, where)
+    require_same({run.contender: run.sample for run in found}, expected, where)
     if not trial.stops_after_stage:
-        require_same({one.contender: one.digest for one in found}, found[0].digest, f"{where}, whole run")
+        require_same({run.contender: run.digest for run in found}, found[0].digest, f"{where}, whole run")
 
 
 def tracks(setting: Setting, seed: int, where: str, names: str = "ABCD") -> list[Run]:
@@ -182,14 +182,14 @@ def rows_of(runs: Mapping[str, Run]) -> pa.Table:
     found = [
         {
             "contender": name,
-            "clock": one.clock,
-            "event_time": one.event_time,
-            "results": one.results,
-            "entries": one.entries,
-            "values": one.values,
-            "bytes": one.bytes,
+            "clock": moment.clock,
+            "event_time": moment.event_time,
+            "results": moment.results,
+            "entries": moment.entries,
+            "values": moment.values,
+            "bytes": moment.bytes,
         }
         for name, run in runs.items()
-        for one in run.moments
+        for moment in run.moments
     ]
     return pa.Table.from_pylist(found)

@@ -31,7 +31,7 @@ _SPEED, _FULL_SPEED = 8, 12
 
 def windows_of(settings: Settings, first: float, last: float, default: int, full: int) -> list[float]:
     """Windows from `first` to `last`, evenly spread."""
-    return [round(float(one), 3) for one in np.linspace(first, last, settings.size(default, full, least=3))]
+    return [round(float(window), 3) for window in np.linspace(first, last, settings.size(default, full, least=3))]
 
 
 # Figure 9 ------------------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def _fig9(settings: Settings, progress: Progress) -> Outcome:
                 runs = tracks(setting, seed, f"zhu-fig9, W = {window} s", names)
                 found += [_Waited(window, height, run.contender, seed, run.stage) for run in runs]
                 progress.advance()
-    cases = [(height, one.name) for height in (3, 1) for one in (COMBINED, PARALLEL_TRACK)]
+    cases = [(height, contender.name) for height in (3, 1) for contender in (COMBINED, PARALLEL_TRACK)]
     means = {case: _means(found, windows, *case) for case in cases}
     fits = {case: _line(points) for case, points in means.items()}
     expected = dict(zip(cases, (2.0, 1.0, 1.0, 1.0), strict=True))
@@ -69,7 +69,7 @@ def _fig9(settings: Settings, progress: Progress) -> Outcome:
     estimate = [(window, 2 * window) for window in windows]
     labels = {case: f"{case[1]}, height {case[0]}" for case in cases}
     return Outcome(
-        pa.Table.from_pylist([asdict(one) for one in found]),
+        pa.Table.from_pylist([asdict(wait) for wait in found]),
         pa.table(
             {
                 "W, s": windows,
@@ -93,8 +93,8 @@ def _fig9(settings: Settings, progress: Progress) -> Outcome:
 
 
 def _means(found: list[_Waited], windows: list[float], height: int, contender: str) -> list[tuple[float, float]]:
-    chosen = [one for one in found if (one.height, one.contender) == (height, contender)]
-    return [(window, statistics.mean(one.stage for one in chosen if one.window == window)) for window in windows]
+    chosen = [wait for wait in found if (wait.height, wait.contender) == (height, contender)]
+    return [(window, statistics.mean(wait.stage for wait in chosen if wait.window == window)) for window in windows]
 
 
 @dataclass(frozen=True)
@@ -153,23 +153,23 @@ def _fig10(settings: Settings, progress: Progress) -> Outcome:
             pause.check(RIGHT_DEEP, 0.1 * window, f"zhu-fig10, W = {window} s")
             progress.advance()
     faster = found[len(found) // 2 :]
-    ratios = [one.measured / one.estimate for one in faster if one.window >= windows[len(windows) // 2]]
-    degree = _degree([one for one in faster if one.plan == RIGHT_DEEP], costs.start)
+    ratios = [point.measured / point.estimate for point in faster if point.window >= windows[len(windows) // 2]]
+    degree = _degree([point for point in faster if point.plan == RIGHT_DEEP], costs.start)
     holds = degree > 1.5 and all(0.5 <= ratio <= 2.0 for ratio in ratios)
     reason = "the estimate is off by more than 2x" if degree > 1.5 else "what every transition costs hides the growth"
     return Outcome(
-        pa.Table.from_pylist([asdict(one) for one in found]),
+        pa.Table.from_pylist([asdict(point) for point in found]),
         pa.table(
             {
-                "new plan": [one.plan for one in found],
-                "B, C, D faster by": [one.speed for one in found],
-                "W, s": [one.window for one in found],
-                "measured, ms": [1e3 * one.measured for one in found],
-                "equations 1-3, ms": [1e3 * one.estimate for one in found],
-                "equation 8 as printed, ms": [1e3 * one.as_printed for one in found],
+                "new plan": [point.plan for point in found],
+                "B, C, D faster by": [point.speed for point in found],
+                "W, s": [point.window for point in found],
+                "measured, ms": [1e3 * point.measured for point in found],
+                "equations 1-3, ms": [1e3 * point.estimate for point in found],
+                "equation 8 as printed, ms": [1e3 * point.as_printed for point in found],
             }
         ),
-        tuple(_pauses([one for one in faster if one.plan == plan], plan) for plan in (RIGHT_DEEP, _FIGURE_4)),
+        tuple(_pauses([point for point in faster if point.plan == plan], plan) for plan in (RIGHT_DEEP, _FIGURE_4)),
         verdict(holds),
         f"the pause grows with W to the power {degree:.1f}; it is {min(ratios):.2f} to {max(ratios):.2f} times the "
         f"estimate in the upper half, B, C and D being {raised:g} times as fast as in the paper "
@@ -182,15 +182,15 @@ def _fig10(settings: Settings, progress: Progress) -> Outcome:
 def _degree(found: list[_Computed], start: float) -> float:
     """The power of W with which the pause grows over the upper half, less what every transition costs."""
     upper = found[len(found) // 2 :]
-    grown = [max(1e-9, one.measured - start) for one in upper]
-    return float(np.polyfit(np.log([one.window for one in upper]), np.log(grown), 1)[0])
+    grown = [max(1e-9, pause.measured - start) for pause in upper]
+    return float(np.polyfit(np.log([pause.window for pause in upper]), np.log(grown), 1)[0])
 
 
 def _pauses(found: list[_Computed], plan: str) -> Plot:
     series = {
-        "measured": [(one.window, 1e3 * one.measured) for one in found],
-        "equations 1-3": [(one.window, 1e3 * one.estimate) for one in found],
-        "equation 8 as printed": [(one.window, 1e3 * one.as_printed) for one in found],
+        "measured": [(pause.window, 1e3 * pause.measured) for pause in found],
+        "equations 1-3": [(pause.window, 1e3 * pause.estimate) for pause in found],
+        "equation 8 as printed": [(pause.window, 1e3 * pause.as_printed) for pause in found],
     }
     return lines(series, "window W, s", f"pause before {plan}, ms")
 

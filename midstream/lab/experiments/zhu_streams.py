@@ -115,7 +115,7 @@ class Streams:
                 database.execute(
                     f"CREATE TABLE found_{name} AS SELECT {name}.*, least(first, {name}.ts) AS first, "
                     f"greatest(last, {name}.ts) AS last, {name}.v AS v_{name}, "
-                    f"{', '.join(f'v_{one}' for one in names[names.index(name) + 1 :])} "
+                    f"{', '.join(f'v_{later}' for later in names[names.index(name) + 1 :])} "
                     f"FROM {name}, found_{joined} {joined} WHERE {self._predicate(name, joined)} "
                     f"AND {name}.ts >= last - {self.window} AND {name}.ts <= first + {self.window}"
                 )
@@ -143,8 +143,8 @@ def streams(setting: Setting, seconds: float, seed: int, names: str = "ABCD") ->
         for place, (name, rate) in enumerate(zip(names, setting.rates, strict=False))
     }
     predicates = [
-        f"({one}.r + {other}.l) % {_VALUES} < {round(_VALUES * factor)}"
-        for (one, other), factor in zip(pairwise(names), setting.factors, strict=False)
+        f"({left}.r + {right}.l) % {_VALUES} < {round(_VALUES * factor)}"
+        for (left, right), factor in zip(pairwise(names), setting.factors, strict=False)
     ]
     return Streams(tables, round(setting.window * MICROSECONDS), predicates)
 
