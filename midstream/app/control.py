@@ -92,6 +92,12 @@ def _shown(status: dict[int, CellStatus]) -> Table | str:
     if not status:
         return "no cell has reported yet"
     table = Table("cell", "plan", "strategy", "phase", "complete", box=None, padding=(0, 2, 0, 0))
-    for cell, one in status.items():
-        table.add_row(str(cell), escape(one.plan), one.strategy or "-", one.phase or "-", f"{one.percent:.0f} %")
+    for cell, cell_status in status.items():
+        table.add_row(
+            str(cell),
+            escape(cell_status.plan),
+            cell_status.strategy or "-",
+            cell_status.phase or "-",
+            f"{cell_status.percent:.0f} %",
+        )
     return table

@@ -46,11 +46,11 @@ PARTS = (QUIET, SUFFERING, CHANGING, RECOVERED)
 def parts_of(batches: Sequence[Batch], story: Story) -> list[Part]:
     """Which part of the story each batch belongs to, by the flip of the streams and by the plans that cells had."""
     found: list[Part] = []
-    for one in batches:
-        if NEW_PLAN in one.plans.values():
+    for batch in batches:
+        if NEW_PLAN in batch.plans.values():
             found.append(RECOVERED if CHANGING in found else CHANGING)
         else:
-            found.append(QUIET if one.number < story.quiet else SUFFERING)
+            found.append(QUIET if batch.number < story.quiet else SUFFERING)
     return found
 
 
@@ -72,9 +72,11 @@ def migration_text(migrations: Mapping[int, Mapping[str, Any]]) -> str:
     if not migrations:
         return ""
     strategy = next(iter(migrations.values()))["strategy"]
-    if all(one["percent"] >= 100 for one in migrations.values()):
+    if all(migration["percent"] >= 100 for migration in migrations.values()):
         return f"{strategy}: all cells 100 %"
-    return f"{strategy}: " + ", ".join(f"cell {cell} {one['percent']:g} %" for cell, one in migrations.items())
+    return f"{strategy}: " + ", ".join(
+        f"cell {cell} {migration['percent']:g} %" for cell, migration in migrations.items()
+    )
 
 
 def plans_text(plans: Mapping[int, str]) -> str:
@@ -144,17 +146,17 @@ class ChartScreen:
         table.add_column("late", justify="right")
         table.add_column("plan of the cells")
         table.add_column("")
-        top = max((one.rate for one in self._batches), default=1.0)
-        for one, part in zip(self._batches, parts_of(self._batches, self._story), strict=True):
-            bar = Text(self._bar(one, top), style=part.colour)
-            late, plans = str(one.late), Text(plans_text(one.plans), style=part.colour)
-            what = Text(note(one, part, self._story), style="dim")
-            table.add_row(str(one.number), count(one.rate), bar, count(one.rows_out), late, plans, what)
+        top = max((batch.rate for batch in self._batches), default=1.0)
+        for batch, part in zip(self._batches, parts_of(self._batches, self._story), strict=True):
+            bar = Text(self._bar(batch, top), style=part.colour)
+            late, plans = str(batch.late), Text(plans_text(batch.plans), style=part.colour)
+            what = Text(note(batch, part, self._story), style="dim")
+            table.add_row(str(batch.number), count(batch.rate), bar, count(batch.rows_out), late, plans, what)
         return Group(table, self._footer())
 
     def _footer(self) -> RenderableType:
         done = len(self._batches)
-        rows = sum(one.rows_in for one in self._batches)
+        rows = sum(batch.rows_in for batch in self._batches)
         facts = f"{count(rows)} of {count(self._story.total)} rows"
         if self._batches:
             facts += f", {size(self._batches[-1].state_bytes)} of state"
@@ -171,14 +173,14 @@ class ChartScreen:
 def rate_of(batches: Iterable[Batch]) -> float:
     """Rows a second over several batches."""
     chosen = list(batches)
-    seconds = sum(one.seconds for one in chosen)
-    return sum(one.rows_in for one in chosen) / seconds if seconds else 0.0
+    seconds = sum(batch.seconds for batch in chosen)
+    return sum(batch.rows_in for batch in chosen) / seconds if seconds else 0.0
 
 
 def counted(batches: Sequence[Batch], part: Part, story: Story) -> list[Batch]:
     """The batches of a part; the very first, which starts processes, is left out."""
     found = zip(batches, parts_of(batches, story), strict=True)
-    return [one for one, its in found if one.number > 0 and its is part]
+    return [batch for batch, its in found if batch.number > 0 and its is part]
 
 
 def summary(batches: Sequence[Batch], story: Story) -> Table:
@@ -190,13 +192,13 @@ def summary(batches: Sequence[Batch], story: Story) -> Table:
     for part in PARTS:
         chosen = counted(batches, part, story)
         if chosen:
-            engine = sum(one.engine_seconds for one in chosen) / len(chosen)
+            engine = sum(batch.engine_seconds for batch in chosen) / len(chosen)
             table.add_row(
                 Text(part.name, style=part.colour),
                 str(len(chosen)),
                 count(rate_of(chosen)),
                 f"{engine:.2f}",
-                size(max(one.state_bytes for one in chosen)),
+                size(max(batch.state_bytes for batch in chosen)),
             )
     return table
 
@@ -215,13 +217,13 @@ def draw(batches: Sequence[Batch], story: Story, path: Path) -> bool:
     for part in PARTS:
         chosen = counted(batches, part, story)
         axes.bar(
-            [one.number for one in chosen],
-            [one.rate / 1000 for one in chosen],
+            [batch.number for batch in chosen],
+            [batch.rate / 1000 for batch in chosen],
             color=colours[part.colour],
             label=part.name,
         )
-    top = max((one.rate / 1000 for one in batches), default=1.0) * 1.2
-    changed = [one.number for one in counted(batches, CHANGING, story)]
+    top = max((batch.rate / 1000 for batch in batches), default=1.0) * 1.2
+    changed = [batch.number for batch in counted(batches, CHANGING, story)]
     for at, text in ((story.quiet, "selectivities flip"), *((number, "the plan changes") for number in changed)):
         axes.axvline(at - 0.5, color="black", linestyle="--", linewidth=1)
         axes.text(at - 0.4, top * 0.97, text, va="top")

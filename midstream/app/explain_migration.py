@@ -29,14 +29,14 @@ def _lines(found: MigrationEstimate) -> Iterator[str]:
     yield _source(found.measured)
     yield ""
     if found.states:
-        states = [(one.name, _count(one.entries), str(one.fate)) for one in found.states]
+        states = [(state.name, _count(state.entries), str(state.fate)) for state in found.states]
         yield from _columns([("state", "entries", "what becomes of it"), *states])
     else:
         yield "the plans have no inner states"
     yield ""
-    strategies = [_row(one, found.push_rows) for one in found.strategies]
+    strategies = [_row(estimate, found.push_rows) for estimate in found.strategies]
     yield from _columns([("strategy", "pause", "ends", "work"), *strategies])
-    refusals = [one.refusal for one in found.strategies if one.refusal is not None]
+    refusals = [estimate.refusal for estimate in found.strategies if estimate.refusal is not None]
     if refusals:
         yield ""
         yield from refusals
@@ -52,34 +52,36 @@ def _source(measured: Measured | None) -> str:
     )
 
 
-def _row(one: Estimate, push_rows: int) -> tuple[str, ...]:
-    if one.manner == "refused":
-        return one.strategy, "refused", "-", "see below"
-    pause = "none" if one.pause == 0 else "?" if one.pause is None else span(one.pause)
-    return one.strategy, pause, _end(one, push_rows), _work(one)
+def _row(estimate: Estimate, push_rows: int) -> tuple[str, ...]:
+    if estimate.manner == "refused":
+        return estimate.strategy, "refused", "-", "see below"
+    pause = "none" if estimate.pause == 0 else "?" if estimate.pause is None else span(estimate.pause)
+    return estimate.strategy, pause, _end(estimate, push_rows), _work(estimate)
 
 
-def _end(one: Estimate, push_rows: int) -> str:
-    if one.manner == "at once" or one.pushes == 0:
+def _end(estimate: Estimate, push_rows: int) -> str:
+    if estimate.manner == "at once" or estimate.pushes == 0:
         return "at once"
-    after = "when the windows have passed" if one.length is None else f"after {span(one.length)} of event time"
-    if one.manner == "two plans":
+    after = (
+        "when the windows have passed" if estimate.length is None else f"after {span(estimate.length)} of event time"
+    )
+    if estimate.manner == "two plans":
         return after
-    if one.pushes is None:
-        is_known = one.length is not None and not math.isinf(one.length)
+    if estimate.pushes is None:
+        is_known = estimate.length is not None and not math.isinf(estimate.length)
         return f"at the latest {after}" if is_known else "when all was probed or filled"
-    return f"within {one.pushes:,} pushes of {push_rows:,} rows"
+    return f"within {estimate.pushes:,} pushes of {push_rows:,} rows"
 
 
-def _work(one: Estimate) -> str:
-    if one.entries == 0:
+def _work(estimate: Estimate) -> str:
+    if estimate.entries == 0:
         return "none"
-    if one.manner == "two plans":
-        if one.entries is None:
+    if estimate.manner == "two plans":
+        if estimate.entries is None:
             return "both plans run"
-        return f"both plans make {_count(one.entries)} entries; the new one alone {_count(one.entries_alone)}"
-    what = "the new states" if one.entries is None else f"{_count(one.entries)} entries"
-    return f"{what}, before the next row is taken" if one.manner == "at once" else f"{what}, as probes need them"
+        return f"both plans make {_count(estimate.entries)} entries; the new one alone {_count(estimate.entries_alone)}"
+    what = "the new states" if estimate.entries is None else f"{_count(estimate.entries)} entries"
+    return f"{what}, before the next row is taken" if estimate.manner == "at once" else f"{what}, as probes need them"
 
 
 def _count(number: float | None) -> str:
@@ -103,6 +105,6 @@ def span(seconds: float) -> str:
     >>> span(0.0314), span(1.5), span(60.0), span(5_400.0), span(172_800.0)
     ('31.4 ms', '1.5 s', '60 s', '90 min', '2 d')
     """
-    _, size, unit = next(one for one in _UNITS if seconds >= one[0])
+    _, size, unit = next(entry for entry in _UNITS if seconds >= entry[0])
     amount = seconds / size
     return f"{amount:,.0f} {unit}" if amount >= 100 else f"{amount:.3g} {unit}"

@@ -160,6 +160,6 @@ def cluster_id() -> str:
 
 def _free_ports() -> tuple[int, int]:
     with socket.socket() as first, socket.socket() as second:
-        for one in (first, second):
-            one.bind((HOST, 0))
+        for port in (first, second):
+            port.bind((HOST, 0))
         return first.getsockname()[1], second.getsockname()[1]

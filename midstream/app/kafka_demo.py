@@ -174,7 +174,7 @@ def _join(session: Any, job: Job, story: Shop, total: int, console: Console) -> 
 def _percent(migrations: Any) -> str:
     if not migrations:
         return ""
-    return f"  {min(one['percent'] for one in migrations.values()):.0f} % complete"
+    return f"  {min(migration['percent'] for migration in migrations.values()):.0f} % complete"
 
 
 @contextlib.contextmanager

@@ -70,12 +70,12 @@ class Bundle:
         >>> Bundle("tool", ("org.example:tool:1.2",), True).files
         ('tool-1.2.jar',)
         """
-        return tuple("-".join(one.split(":")[1:]) + ".jar" for one in self.coordinates)
+        return tuple("-".join(coordinate.split(":")[1:]) + ".jar" for coordinate in self.coordinates)
 
     def pom(self) -> str:
         """What Maven reads."""
         exclusions = "" if self.is_complete else _ALONE
-        parts = (one.split(":") for one in self.coordinates)
+        parts = (coordinate.split(":") for coordinate in self.coordinates)
         dependencies = [
             _DEPENDENCY.format(group=group, artifact=artifact, version=version, exclusions=exclusions)
             for group, artifact, version in parts

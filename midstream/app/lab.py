@@ -19,8 +19,8 @@ def list_experiments() -> None:
     from midstream.lab.experiments import EXPERIMENTS
 
     table = Table("id", "experiment", "claim", "paper")
-    for one in EXPERIMENTS:
-        table.add_row(one.id, one.title, one.claim, one.paper)
+    for experiment in EXPERIMENTS:
+        table.add_row(experiment.id, experiment.title, experiment.claim, experiment.paper)
     console.print(table)
 
 
@@ -37,9 +37,9 @@ def run(
     A claim that does not hold is a finding. Exits with 1 only if a contender's output was wrong.
     """
     from midstream.lab.experiment import Settings
-    from midstream.lab.experiments import EXPERIMENTS, experiment
+    from midstream.lab.experiments import EXPERIMENTS, find_experiment
     from midstream.lab.runner import run_all
 
-    chosen = EXPERIMENTS if id == "all" else (experiment(id),)
+    chosen = EXPERIMENTS if id == "all" else (find_experiment(id),)
     if not run_all(chosen, Settings(full, seed, out, executor), console):
         raise typer.Exit(1)

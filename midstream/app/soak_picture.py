@@ -34,14 +34,14 @@ class Measured:
 
         While a job starts again it has less memory, which would hide what grows.
         """
-        whole = [(at, one) for at, one in self.memory if one["workers"]]
-        working = [one for one in self.batches if one["files"]]
+        whole = [(at, memory) for at, memory in self.memory if memory["workers"]]
+        working = [batch for batch in self.batches if batch["files"]]
         return {
-            "memory of all processes": [(at - self.began, float(sum(one.values()))) for at, one in whole],
-            "memory of hosts": [(at - self.began, float(one["hosts"])) for at, one in whole],
-            "state of engines": [(one["at"] - self.began, float(one["state"])) for one in working],
-            "rows kept in Spark's state": [(one["at"] - self.began, float(one["stored"])) for one in working],
-            "time of a batch": [(one["at"] - self.began, one["seconds"]) for one in working],
+            "memory of all processes": [(at - self.began, float(sum(memory.values()))) for at, memory in whole],
+            "memory of hosts": [(at - self.began, float(memory["hosts"])) for at, memory in whole],
+            "state of engines": [(batch["at"] - self.began, float(batch["state"])) for batch in working],
+            "rows kept in Spark's state": [(batch["at"] - self.began, float(batch["stored"])) for batch in working],
+            "time of a batch": [(batch["at"] - self.began, batch["seconds"]) for batch in working],
         }
 
 
@@ -95,7 +95,7 @@ def draw(measured: Measured, path: Path) -> bool:
     top, middle, bottom = figure.subplots(3, 1, sharex=True)
     minutes = [(at - measured.began) / 60 for at, _ in measured.memory]
     for kind in reversed(KINDS):
-        top.plot(minutes, [one[kind] / 2**20 for _, one in measured.memory], label=kind, linewidth=1)
+        top.plot(minutes, [memory[kind] / 2**20 for _, memory in measured.memory], label=kind, linewidth=1)
     top.set_ylabel("memory, MiB")
     top.legend(loc="upper left", ncols=len(KINDS))
     series = measured.series()

@@ -33,8 +33,8 @@ def tell(soak: Soak, console: Console) -> None:
 def report(soak: Soak, verdict: Comparison, answered: int, console: Console) -> bool:
     """What was done to the job and what came of it; whether all of its results and counts were right."""
     measured = soak.measured
-    batches = {one["batch"]: one for one in measured.batches}
-    places = [place for one in batches.values() for place in one["places"]]
+    batches = {batch["batch"]: batch for batch in measured.batches}
+    places = [place for batch in batches.values() for place in batch["places"]]
     by_kind = collections.Counter(kind for _, kind in measured.kills)
     kills = ", ".join(f"{number} of {kind}" for kind, number in sorted(by_kind.items()))
     console.print(
@@ -78,7 +78,7 @@ def report_growth(measured: Measured, console: Console) -> bool:
             continue
         is_flat = is_flat and found.is_flat
         is_time = name.startswith("time")
-        shown = [f"{one:.2f} s" if is_time else size(int(one)) for one in (found.first, found.second)]
+        shown = [f"{level:.2f} s" if is_time else size(int(level)) for level in (found.first, found.second)]
         console.print(
             f"{name}: {rank:.0%} are below {shown[0]} in the first half, {shown[1]} in the second, "
             f"{found.growth:.2f} times ({'flat' if found.is_flat else f'more than {TOLERANCE}'})",

@@ -157,7 +157,7 @@ class Soak:
     @property
     def processed(self) -> int:
         """How many files of each stream are known to be processed."""
-        ends = [last for one in self.measured.batches[-20:] for _, last in one["files"].values()]
+        ends = [last for batch in self.measured.batches[-20:] for _, last in batch["files"].values()]
         return max(ends, default=-1) + 1
 
     def finish(self) -> None:
@@ -181,14 +181,14 @@ class Soak:
 
         A kill between a batch's end and its line in the journal leaves a batch untold.
         """
-        batches = {one["batch"]: one for one in self.measured.batches}
+        batches = {batch["batch"]: batch for batch in self.measured.batches}
         expected = sum(
             self.feed.late[number][name]
-            for one in batches.values()
-            for name, (first, last) in one["files"].items()
+            for batch in batches.values()
+            for name, (first, last) in batch["files"].items()
             for number in range(first, last + 1)
         )
-        return sum(one["late"] for one in batches.values()), expected
+        return sum(batch["late"] for batch in batches.values()), expected
 
     def answered(self) -> int:
         """How many migrations all cells have said to have taken; one that is refused is an error."""

@@ -51,12 +51,12 @@ def test_every_batch_belongs_to_a_part() -> None:
 
 
 def test_a_command_that_comes_late_lengthens_the_suffering() -> None:
-    told = [replace(one, plans={0: OLD_PLAN} if one.number < 6 else {0: NEW_PLAN}) for one in batches()]
+    told = [replace(batch, plans={0: OLD_PLAN} if batch.number < 6 else {0: NEW_PLAN}) for batch in batches()]
     assert parts_of(told, STORY)[3:] == [SUFFERING] * 3 + [CHANGING]
 
 
 def test_the_first_batch_is_not_counted() -> None:
-    assert [one.number for one in counted(batches(), QUIET, STORY)] == [1, 2]
+    assert [batch.number for batch in counted(batches(), QUIET, STORY)] == [1, 2]
     assert note(batches()[0], QUIET, STORY) == "starts workers and hosts"
 
 
@@ -65,8 +65,8 @@ def test_every_batch_is_shown_with_its_rate_and_plan(terminal: bool) -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=150, color_system=None)
     with ChartScreen(console, STORY) as screen:
-        for one in batches():
-            screen.show(one)
+        for batch in batches():
+            screen.show(batch)
         screen.tell("midstream control PATH migrate PLAN")
     text = out.getvalue()
     for piece in (

@@ -52,7 +52,7 @@ def test_files_are_read_in_the_order_of_their_batches(folder: Path) -> None:
 
 def made(engine: ms.Engine) -> int:
     """What the joins below the top keep."""
-    return sum(one.rows for one in engine.stats().states if one.kind != "window")
+    return sum(state.rows for state in engine.stats().states if state.kind != "window")
 
 
 def test_each_plan_is_good_in_one_part_and_bad_in_the_other(folder: Path) -> None:

@@ -13,8 +13,8 @@ from midstream.app.doctor import Finding, Java, examine, find_java
 VERSIONS = {"pyspark": "4.3.0", "pandas": "2.3.3", "protobuf": "7.0"}
 
 
-def finding(what: str) -> Finding:
-    return next(one for one in examine() if one.what == what)
+def find(what: str) -> Finding:
+    return next(finding for finding in examine() if finding.what == what)
 
 
 @pytest.fixture
@@ -46,14 +46,14 @@ def test_packages_of_spark(
     versions.pop(package)
     if version is not None:
         versions[package] = version
-    found = finding(package)
+    found = find(package)
     assert found.value.startswith(told) and found.ok is ok
 
 
 def test_without_pyspark_nothing_of_spark_is_bad(versions: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     versions.clear()
     monkeypatch.setattr(doctor, "find_java", lambda: None)
-    assert [finding(what).ok for what in ("pyspark", "pandas", "protobuf", "java", "connect")] == [None] * 5
+    assert [find(what).ok for what in ("pyspark", "pandas", "protobuf", "java", "connect")] == [None] * 5
 
 
 def java(folder: Path, version: str) -> Path:
@@ -81,37 +81,37 @@ def test_java_of_java_home(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     found = find_java()
     assert found is not None and (found.path, found.major, found.ok) == (str(program), major, ok)
-    assert finding("java").ok is ok
+    assert find("java").ok is ok
     if not ok:
-        assert "Spark needs 17 or newer; install it" in finding("java").value
+        assert "Spark needs 17 or newer; install it" in find("java").value
 
 
 def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_java() is None
-    assert finding("java").ok is False and "openjdk-17-jre-headless" in finding("java").value
+    assert find("java").ok is False and "openjdk-17-jre-headless" in find("java").value
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     assert find_java() == Java(str(tmp_path / "nowhere" / "bin" / "java"), None)
 
 
 def test_maven_is_only_for_kafka(versions: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = finding("maven")
+    found = find("maven")
     assert found.ok is None and "Kafka" in found.value and "apt-get install maven" in found.value
     program = tmp_path / "mvn"
     program.write_text("#!/bin/sh\nexit 1\n")  # it is looked for, not run
     program.chmod(0o755)
-    assert finding("maven") == Finding("maven", f"{program}; only for Kafka, whose jars it fetches once")
+    assert find("maven") == Finding("maven", f"{program}; only for Kafka, whose jars it fetches once")
 
 
 def test_the_python_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    assert finding("PYSPARK_PYTHON").ok is True
+    assert find("PYSPARK_PYTHON").ok is True
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    assert finding("PYSPARK_PYTHON") == Finding("PYSPARK_PYTHON", sys.executable)
+    assert find("PYSPARK_PYTHON") == Finding("PYSPARK_PYTHON", sys.executable)
     monkeypatch.setenv("PYSPARK_PYTHON", "/bin/sh")
-    assert finding("PYSPARK_PYTHON").ok is None and "the same packages" in finding("PYSPARK_PYTHON").value
+    assert find("PYSPARK_PYTHON").ok is None and "the same packages" in find("PYSPARK_PYTHON").value
     monkeypatch.setenv("PYSPARK_PYTHON", "/nowhere/python")
-    found = finding("PYSPARK_PYTHON")
+    found = find("PYSPARK_PYTHON")
     assert found.ok is False and f"unset it or set it to {sys.executable}" in found.value

@@ -41,7 +41,7 @@ def test_rows_are_late_for_certain_or_not_at_all(tmp_path: Path) -> None:
                 assert (times[~is_late] >= watermark).all()
                 assert (times[is_late] < watermark - 60 * _SECOND).all()
             newest = max(times.max(), newest or times.max())
-        assert sum(one[name] for one in feed.late) > 100
+        assert sum(counts[name] for counts in feed.late) > 100
     assert feed.written == 12
 
 
