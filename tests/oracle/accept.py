@@ -54,15 +54,15 @@ class WatermarkClock:
         self.current: int | None = None
 
     def after(self, arrivals: list[Arrival], given: Watermark) -> int | None:
-        for one in arrivals:
-            self.maxima[one.row.source] = max(one.ts, self.maxima.get(one.row.source, one.ts))
+        for arrival in arrivals:
+            self.maxima[arrival.row.source] = max(arrival.ts, self.maxima.get(arrival.row.source, arrival.ts))
         if isinstance(given, dict):
             self.given.update(given)
         elif given is not None:
             self.explicit = True
             self.given = {name: max(given, self.given.get(name, given)) for name in self.delays}
         reached = [self._reached(name) for name in self.delays]
-        known = [one for one in reached if one is not None]
+        known = [moment for moment in reached if moment is not None]
         if len(known) == len(reached):
             smallest = min(known)
             self.current = smallest if self.current is None else max(self.current, smallest)
@@ -120,7 +120,7 @@ def _accept_push(case: Case, push: Push, clock: WatermarkClock, result: Acceptan
             accepted.append((ts, order[row.source], position, row))
         else:
             result.refused.append((row, reason or ""))
-    accepted.sort(key=lambda one: one[:3])
+    accepted.sort(key=lambda entry: entry[:3])
     first = len(result.arrivals)
     arrivals = [Arrival(row, ts, first + offset) for offset, (ts, _, _, row) in enumerate(accepted)]
     result.arrivals += arrivals

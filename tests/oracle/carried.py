@@ -90,8 +90,9 @@ def array_of(values: list[Value], type_: pa.DataType) -> pa.Array:
     """An array; Arrow does not know how to make decimals of integers inside lists, nor halves of floats."""
     if pa.types.is_large_list(type_) and pa.types.is_decimal(type_.value_type):
         values = [
-            None if row is None else [None if one is None else decimal.Decimal(one) for one in row] for row in values
+            None if row is None else [None if number is None else decimal.Decimal(number) for number in row]
+            for row in values
         ]
     if pa.types.is_decimal(type_):
-        values = [None if one is None else decimal.Decimal(one) for one in values]
+        values = [None if value is None else decimal.Decimal(value) for value in values]
     return pa.array(values, type_)

@@ -63,7 +63,7 @@ def _attempt(seed: int, wanted: Shape, rng: random.Random, total: int, big: bool
 
 
 def _assemble(seed: int, draft: Draft) -> Case:
-    time_types = [one.schema.field(one.event_time).type for one in draft.sources.values() if one.event_time]
+    time_types = [source.schema.field(source.event_time).type for source in draft.sources.values() if source.event_time]
     return Case(
         seed=seed,
         kind=draft.kind,

@@ -37,11 +37,11 @@ def pieces(case: Case, rng: random.Random) -> Ways:
 def restores(case: Case, rng: random.Random) -> Ways:
     """Stored and restored at random moments: into the same plan, into another, twice in a row, before everything."""
     count = len(case.pushes)
-    plan, other = rng.choice(case.plans), rng.choice(case.plans)
+    plan, target = rng.choice(case.plans), rng.choice(case.plans)
     yield case, Way(plan, restore_before=(rng.randrange(count),), plans_after=(None,))
-    yield case, Way(plan, restore_before=(rng.randrange(count),), plans_after=(other,))
+    yield case, Way(plan, restore_before=(rng.randrange(count),), plans_after=(target,))
     moment = rng.randrange(count)
-    yield case, Way(plan, restore_before=(moment, moment, rng.randrange(count)), plans_after=(other, None, plan))
+    yield case, Way(plan, restore_before=(moment, moment, rng.randrange(count)), plans_after=(target, None, plan))
     cut = rng.choice(list(batchings(case, rng).values()))
     moments = tuple(sorted(rng.sample(range(len(cut.pushes)), min(3, len(cut.pushes)))))
     yield cut, Way(plan, restore_before=moments, plans_after=tuple(rng.choice(case.plans) for _ in moments))
@@ -65,8 +65,8 @@ THEMES = (every_plan, every_batching, pieces, restores, small_pieces)
 def check_oracles(case: Case) -> Expected:
     """The two oracles agree, and no way of cutting the input changes what is accepted or the results."""
     expected = expect(case)
-    found = multiset(one.values for one in expected.results)
-    names = [one.name for one in case.outputs] + ["valid_from", "valid_to"]
+    found = multiset(result.values for result in expected.results)
+    names = [output.name for output in case.outputs] + ["valid_from", "valid_to"]
     different = difference(found, duck_join(case, expected.acceptance), names)
     if different:
         raise Mismatch(f"DuckDB against the naive join: {different}\n{describe(case, 'oracles')}")
@@ -76,15 +76,15 @@ def check_oracles(case: Case) -> Expected:
 def check_batchings(case: Case) -> None:
     """No way of cutting the input changes what is accepted or the results, by the definition itself."""
     expected = expect(case)
-    numbers = [one.row.id for one in expected.acceptance.arrivals]
+    numbers = [arrival.row.id for arrival in expected.acceptance.arrivals]
     for label, cut in batchings(case, random.Random(case.seed)).items():
         acceptance = accept(cut)
-        ids = [one.row.id for one in acceptance.arrivals]
+        ids = [arrival.row.id for arrival in acceptance.arrivals]
         if sorted(ids) != sorted(numbers) or (case.has_rows_windows and ids != numbers):
             raise Mismatch(f"{label} changes what is accepted\n{describe(cut, label)}")
         if label in ("recut", "cut by arrival"):
-            found = multiset(one.values for one in naive_join(cut, acceptance))
-            if found != multiset(one.values for one in expected.results):
+            found = multiset(result.values for result in naive_join(cut, acceptance))
+            if found != multiset(result.values for result in expected.results):
                 raise Mismatch(f"{label} changes the results\n{describe(cut, label)}")
 
 

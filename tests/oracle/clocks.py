@@ -19,7 +19,7 @@ def with_clocks(case: Case, rng: random.Random) -> Case:
     if case.zone is None:
         return case
     return dataclasses.replace(
-        case, clocks=tuple(one for one in case.streams if rng.random() < 0.5 and _fits(case, one))
+        case, clocks=tuple(stream for stream in case.streams if rng.random() < 0.5 and _fits(case, stream))
     )
 
 

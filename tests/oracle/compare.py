@@ -30,11 +30,11 @@ def canonical(value: Value, type_: pa.DataType) -> Value:
     if isinstance(value, decimal.Decimal):
         return ("decimal", value)
     if isinstance(value, dict):
-        return ("struct", tuple((name, canonical(one, pa.null())) for name, one in value.items()))
+        return ("struct", tuple((name, canonical(part, pa.null())) for name, part in value.items()))
     if isinstance(value, list):
-        return ("list", tuple(canonical(one, pa.null()) for one in value))
+        return ("list", tuple(canonical(part, pa.null()) for part in value))
     if isinstance(value, tuple):
-        return ("values", tuple(canonical(one, pa.null()) for one in value))
+        return ("values", tuple(canonical(part, pa.null()) for part in value))
     return value
 
 
@@ -43,7 +43,7 @@ def canonical_column(column: pa.ChunkedArray) -> list[Value]:
     type_ = column.type
     if types.is_timestamp(type_):
         size = NANOSECONDS[type_.unit]
-        return [None if one is None else ("time", one * size) for one in column.cast(pa.int64()).to_pylist()]
+        return [None if value is None else ("time", value * size) for value in column.cast(pa.int64()).to_pylist()]
     return [canonical(value, type_) for value in column.to_pylist()]
 
 

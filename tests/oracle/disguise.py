@@ -51,12 +51,12 @@ def draw_spelling(rng: random.Random, sources: dict[str, Source], inputs: Iterab
     for source in sources.values():
         chosen = [name for name in source.schema.names if name != CARRIED and rng.random() < 0.6]
         names = rng.sample(COLUMNS, len(chosen))
-        columns.update({(source.name, name): other for name, other in zip(chosen, names, strict=True)})
+        columns.update({(source.name, name): new_name for name, new_name in zip(chosen, names, strict=True)})
     listed = list(inputs)
-    aliases = dict(zip((one.alias for one in listed), rng.sample(ALIASES, len(listed)), strict=True))
-    for one in listed:
-        if one.alias == one.source:  # an input without an alias is called like its source
-            aliases[one.alias] = others.get(one.source, one.source)
+    aliases = dict(zip((relation.alias for relation in listed), rng.sample(ALIASES, len(listed)), strict=True))
+    for relation in listed:
+        if relation.alias == relation.source:  # an input without an alias is called like its source
+            aliases[relation.alias] = others.get(relation.source, relation.source)
     return Spelling(others, columns, aliases)
 
 
@@ -69,42 +69,42 @@ def disguised(case: Case, spelling: Spelling) -> Case:
     """The case under these names; its text has them already."""
     original = case.inputs
 
-    def expression(expr: Expr) -> Expr:
+    def rename_expr(expr: Expr) -> Expr:
         if isinstance(expr, Col):
             return dataclasses.replace(expr, name=spelling.column(original[expr.input].source, expr.name))
         if isinstance(expr, Lit):
             return expr
-        return dataclasses.replace(expr, args=tuple(expression(arg) for arg in expr.args))
+        return dataclasses.replace(expr, args=tuple(rename_expr(arg) for arg in expr.args))
 
-    def row(one: Row) -> Row:
-        values = {spelling.column(one.source, name): value for name, value in one.values.items()}
-        return Row(one.id, spelling.source(one.source), values)
+    def rename_row(row: Row) -> Row:
+        values = {spelling.column(row.source, name): value for name, value in row.values.items()}
+        return Row(row.id, spelling.source(row.source), values)
 
-    def source(one: Source) -> Source:
-        fields = [pa.field(spelling.column(one.name, part.name), part.type) for part in one.schema]
-        event_time = None if one.event_time is None else spelling.column(one.name, one.event_time)
-        rows = tuple(row(part) for part in one.table_rows)
-        return Source(spelling.source(one.name), pa.schema(fields), event_time, one.delay, rows)
+    def rename_source(source: Source) -> Source:
+        fields = [pa.field(spelling.column(source.name, part.name), part.type) for part in source.schema]
+        event_time = None if source.event_time is None else spelling.column(source.name, source.event_time)
+        rows = tuple(rename_row(part) for part in source.table_rows)
+        return Source(spelling.source(source.name), pa.schema(fields), event_time, source.delay, rows)
 
-    def push(one: Push) -> Push:
-        given = one.watermark
+    def rename_push(push: Push) -> Push:
+        given = push.watermark
         if isinstance(given, dict):
             given = {spelling.source(name): value for name, value in given.items()}
-        return Push(tuple(row(part) for part in one.rows), given)
+        return Push(tuple(rename_row(part) for part in push.rows), given)
 
     return dataclasses.replace(
         case,
-        sources={spelling.source(name): source(one) for name, one in case.sources.items()},
+        sources={spelling.source(name): rename_source(source) for name, source in case.sources.items()},
         inputs=tuple(
             Input(
-                spelling.alias(one.alias),
-                spelling.source(one.source),
-                one.window,
-                tuple(expression(condition) for condition in one.filters),
+                spelling.alias(relation.alias),
+                spelling.source(relation.source),
+                relation.window,
+                tuple(rename_expr(condition) for condition in relation.filters),
             )
-            for one in original
+            for relation in original
         ),
-        predicates=tuple(expression(one) for one in case.predicates),
-        outputs=tuple(Output(one.name, expression(one.expr)) for one in case.outputs),
-        pushes=tuple(push(one) for one in case.pushes),
+        predicates=tuple(rename_expr(predicate) for predicate in case.predicates),
+        outputs=tuple(Output(output.name, rename_expr(output.expr)) for output in case.outputs),
+        pushes=tuple(rename_push(push) for push in case.pushes),
     )

@@ -75,7 +75,7 @@ def _other_form(table: pa.Table, rng: random.Random) -> Any:
         return {name: table.column(name).to_pylist() for name in table.column_names}
     if form == "reader":
         return _chunked(table, rng).to_reader()
-    if form == "polars" and not any(types.is_nested(one) for one in table.schema.types):
+    if form == "polars" and not any(types.is_nested(type_) for type_ in table.schema.types):
         return pl.from_arrow(table)
     has_nan = any(types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py() for column in table.columns)
     if form == "pandas" and not has_nan:  # which pandas takes for a missing value

@@ -46,8 +46,8 @@ def duck_join(case: Case, acceptance: Acceptance | None = None) -> Rows:
             named = {repr(canonical(value, output.expr.type)): value for value in values}
             columns[place] = [canonical(named[text], output.expr.type) for text in columns[place]]
     for column in found.columns[len(case.outputs) :]:
-        whole = [None if one is None else int(one) for one in column.to_pylist()]
-        columns.append([canonical(one, case.time_type) for one in whole])
+        whole = [None if value is None else int(value) for value in column.to_pylist()]
+        columns.append([canonical(number, case.time_type) for number in whole])
     return multiset(zip(*columns, strict=True))
 
 
@@ -105,10 +105,10 @@ def _statement(case: Case) -> str:
     end = f"least({', '.join(f'i{number}._end' for number in numbers)})"
     first = f"greatest({', '.join(f'i{number}._first' for number in numbers)})"
     last = f"least({', '.join(f'i{number}._last' for number in numbers)})"
-    selects = [f"{duck(one.expr, name)} AS c{place}" for place, one in enumerate(case.outputs)]
+    selects = [f"{duck(output.expr, name)} AS c{place}" for place, output in enumerate(case.outputs)]
     selects += [f"CAST({start} AS VARCHAR)", f"CAST(CASE WHEN {end} = {FOREVER} THEN NULL ELSE {end} END AS VARCHAR)"]
-    wheres = [duck(one, name) for one in case.predicates]
-    wheres += [duck(condition, name) for one in case.inputs for condition in one.filters]
+    wheres = [duck(predicate, name) for predicate in case.predicates]
+    wheres += [duck(condition, name) for relation in case.inputs for condition in relation.filters]
     wheres += [f"{start} <= {end}", f"{first} <= {last}"]
     froms = ", ".join(f"input{number} AS i{number}" for number in numbers)
     return f"WITH {', '.join(parts)} SELECT {', '.join(selects)} FROM {froms} WHERE {' AND '.join(wheres)}"
@@ -125,17 +125,17 @@ def _arrived(case: Case) -> str:
 
 def _input(case: Case, number: int) -> str:
     """The rows of an input with their validity in event time and in arrival numbers."""
-    one = case.inputs[number]
-    if one.window.kind == "static":
+    relation = case.inputs[number]
+    if relation.window.kind == "static":
         intervals = f"{BEFORE}::HUGEINT AS _start, {FOREVER}::HUGEINT AS _end, 0 AS _first, {FOREVER}::HUGEINT AS _last"
-        return f"SELECT *, {intervals} FROM {_table(case, one.source)}"
+        return f"SELECT *, {intervals} FROM {_table(case, relation.source)}"
     end, last = f"{FOREVER}::HUGEINT", f"{FOREVER}::HUGEINT"
-    if one.window.kind == "range":
-        end = f"least(r._ts::HUGEINT + {one.window.size}, {INT64_MAX}::HUGEINT)"
-    if one.window.kind == "rows":
-        following = f"lead(_number, {one.window.size}) OVER (ORDER BY _number)"
+    if relation.window.kind == "range":
+        end = f"least(r._ts::HUGEINT + {relation.window.size}, {INT64_MAX}::HUGEINT)"
+    if relation.window.kind == "rows":
+        following = f"lead(_number, {relation.window.size}) OVER (ORDER BY _number)"
         last = f"coalesce({following} - 1, {FOREVER}::HUGEINT)"
-    place = case.streams.index(one.source)
+    place = case.streams.index(relation.source)
     join = f"r._push = n._push AND r._position = n._position AND n._stream = {place}"
     intervals = f"r._ts::HUGEINT AS _start, {end} AS _end, _number AS _first, {last} AS _last"
-    return f"SELECT r.*, {intervals} FROM {_table(case, one.source)} AS r JOIN arrived AS n ON {join}"
+    return f"SELECT r.*, {intervals} FROM {_table(case, relation.source)} AS r JOIN arrived AS n ON {join}"

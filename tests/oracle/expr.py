@@ -93,7 +93,7 @@ def _arith_type(name: str, left: pa.DataType, right: pa.DataType) -> pa.DataType
         return INTERVAL if types.is_timestamp(right) else pa.timestamp("us", left.tz)
     if left == pa.float64() or right == pa.float64():
         return pa.float64()
-    return max(left, right, key=lambda one: INT_WIDTHS[one])
+    return max(left, right, key=lambda width: INT_WIDTHS[width])
 
 
 def cond(name: str, *args: Expr) -> Op:
@@ -194,7 +194,7 @@ def _in(args: list[Evaluate]) -> Evaluate:
         needle, *rest = (arg(env) for arg in args)
         if needle is None:
             return None
-        if any(one is not None and order_key(one) == order_key(needle) for one in rest):
+        if any(value is not None and order_key(value) == order_key(needle) for value in rest):
             return True
         return None if None in rest else False
 

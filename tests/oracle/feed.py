@@ -102,9 +102,9 @@ def draw_feed(draft: Draft, rng: random.Random, shape: Shape, total: int, big: b
     """Rows and watermarks; sets the delays of the streams in the draft."""
     mode = shape.watermarks or rng.choice(WATERMARKS)
     spread = rng.choice([2, 3] if shape.ties else [0, 1, 3, 6])
-    streams = [one for one in draft.sources.values() if not one.is_static]
+    streams = [source for source in draft.sources.values() if not source.is_static]
     _set_delays(draft, rng, streams, mode, spread)
-    streams = [draft.sources[one.name] for one in streams]
+    streams = [draft.sources[source.name] for source in streams]
     maker = _Maker(draft, rng, big)
     clock = _Clock(draft, rng, spread)
     rejects = rng.random() < 0.12
@@ -131,11 +131,11 @@ def draw_feed(draft: Draft, rng: random.Random, shape: Shape, total: int, big: b
         given: int | dict[str, int] | None = None
         explicit = mode.startswith("explicit") or (mode == "switch" and len(pushes) >= switch_at)
         if mode == "per stream":
-            moved = streams if not by_stream else [one for one in streams if rng.random() < 0.5]
-            for one in moved:
-                known = by_stream.get(one.name)
-                by_stream[one.name] = clock.safe(slack=False) if known is None else max(known, clock.safe())
-            given = {one.name: by_stream[one.name] for one in moved} or None
+            moved = streams if not by_stream else [source for source in streams if rng.random() < 0.5]
+            for source in moved:
+                known = by_stream.get(source.name)
+                by_stream[source.name] = clock.safe(slack=False) if known is None else max(known, clock.safe())
+            given = {source.name: by_stream[source.name] for source in moved} or None
         elif explicit and (watermark is None or rng.random() < 0.75):
             # The first one may not be behind the implicit watermark, so it is as far on as is safe.
             watermark = clock.safe(slack=False) if watermark is None else max(watermark, clock.safe())
@@ -149,10 +149,10 @@ def draw_feed(draft: Draft, rng: random.Random, shape: Shape, total: int, big: b
 
 def _set_delays(draft: Draft, rng: random.Random, streams: list[Source], mode: str, spread: int) -> None:
     enough = spread * draft.tick
-    for one in streams:
+    for stream in streams:
         less, more = (0, draft.tick) if "late" in mode else (enough, enough + draft.tick * 5)
         delay = rng.choice([less, less, less, more])
-        draft.sources[one.name] = dataclasses.replace(one, delay=delay)
+        draft.sources[stream.name] = dataclasses.replace(stream, delay=delay)
 
 
 class _Clock:
@@ -163,7 +163,7 @@ class _Clock:
         self.spread = spread
         self.tick = draft.tick
         self.step = rng.choice([0.3, 0.6, 1.0])
-        nanoseconds = any("ns" in str(field.type) for one in draft.sources.values() for field in one.schema)
+        nanoseconds = any("ns" in str(field.type) for source in draft.sources.values() for field in source.schema)
         whole_hours = EPOCH_2024 // 3_600_000_000 * 3_600_000_000
         self.origin = rng.choice([0, whole_hours, whole_hours] + ([] if nanoseconds else [-30 * self.tick]))
         if draft.zone in CLOCK_CHANGES and rng.random() < 0.5:

@@ -47,9 +47,9 @@ class Span:
     first: int = -1
     last: int = FOREVER
 
-    def cut(self, one: Member) -> Span | None:
-        start, end = max(self.start, one.start), min(self.end, one.end)
-        first, last = max(self.first, one.first), min(self.last, one.last)
+    def cut(self, member: Member) -> Span | None:
+        start, end = max(self.start, member.start), min(self.end, member.end)
+        first, last = max(self.first, member.first), min(self.last, member.last)
         return Span(start, end, first, last) if start <= end and first <= last else None
 
 
@@ -57,7 +57,7 @@ def naive_join(case: Case, acceptance: Acceptance | None = None, limit: int = 20
     """All results of the case."""
     acceptance = acceptance or accept(case)
     members = [members_of(case, number, acceptance) for number in range(len(case.inputs))]
-    outputs = [(compile_expr(one.expr), one.expr.type) for one in case.outputs]
+    outputs = [(compile_expr(output.expr), output.expr.type) for output in case.outputs]
     results: list[Result] = []
     env: list[dict[str, Value]] = [{} for _ in case.inputs]
     for span, rows in _search(case, members):
@@ -74,21 +74,21 @@ def naive_join(case: Case, acceptance: Acceptance | None = None, limit: int = 20
 
 def members_of(case: Case, number: int, acceptance: Acceptance) -> list[Member]:
     """The rows of an input that pass its filters, with their validity. The window comes before the filters."""
-    one = case.inputs[number]
-    source = case.sources[one.source]
+    relation = case.inputs[number]
+    source = case.sources[relation.source]
     if source.is_static:
         members = [Member(row, -FOREVER, FOREVER, -1, FOREVER) for row in source.table_rows]
     else:
-        arrivals = [arrival for arrival in acceptance.arrivals if arrival.row.source == one.source]
+        arrivals = [arrival for arrival in acceptance.arrivals if arrival.row.source == relation.source]
         members = []
         for place, arrival in enumerate(arrivals):
             end, last = FOREVER, FOREVER
-            if one.window.kind == "range":
-                end = min(arrival.ts + one.window.size, INT64_MAX)
-            elif one.window.kind == "rows" and place + one.window.size < len(arrivals):
-                last = arrivals[place + one.window.size].number - 1
+            if relation.window.kind == "range":
+                end = min(arrival.ts + relation.window.size, INT64_MAX)
+            elif relation.window.kind == "rows" and place + relation.window.size < len(arrivals):
+                last = arrivals[place + relation.window.size].number - 1
             members.append(Member(arrival.row, arrival.ts, end, arrival.number, last))
-    filters = [compile_expr(condition) for condition in one.filters]
+    filters = [compile_expr(condition) for condition in relation.filters]
     env: list[dict[str, Value]] = [{} for _ in case.inputs]
 
     def passes(member: Member) -> bool:
@@ -105,9 +105,13 @@ def _search(case: Case, members: list[list[Member]]) -> Iterator[tuple[Span, lis
     lookups: list[_Lookup | None] = []
     for depth, number in enumerate(order):
         bound = frozenset(order[: depth + 1])
-        ready = [one for one in case.predicates if number in inputs_of(one) and inputs_of(one) <= bound]
-        tests.append([compile_expr(one) for one in ready])
-        lookups.append(next((one for one in (_lookup(p, number, members) for p in ready) if one), None))
+        ready = [
+            predicate
+            for predicate in case.predicates
+            if number in inputs_of(predicate) and inputs_of(predicate) <= bound
+        ]
+        tests.append([compile_expr(predicate) for predicate in ready])
+        lookups.append(next((lookup for lookup in (_lookup(p, number, members) for p in ready) if lookup), None))
     env: list[dict[str, Value]] = [{} for _ in case.inputs]
     rows: list[Row] = [Row(-1, "", {})] * len(order)
 
@@ -137,7 +141,9 @@ def _order(case: Case) -> list[int]:
         done = set(order)
 
         def connected(number: int, done: set[int] = done) -> int:
-            return sum(number in inputs_of(one) and bool(inputs_of(one) & done) for one in case.predicates)
+            return sum(
+                number in inputs_of(predicate) and bool(inputs_of(predicate) & done) for predicate in case.predicates
+            )
 
         best = max(left, key=connected)
         order.append(best)

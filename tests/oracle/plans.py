@@ -83,13 +83,13 @@ class Estimate:
                 first, second = sorted(group[number] for number in pair)
                 if first != second:
                     chances.append(chance)
-                    group = {number: first if one == second else one for number, one in group.items()}
+                    group = {number: first if leader == second else leader for number, leader in group.items()}
         return chances
 
 
 def estimate(case: Case, acceptance: Acceptance, rng: random.Random) -> Estimate:
     members = [members_of(case, number, acceptance) for number in range(len(case.inputs))]
-    samples = [rng.sample(one, min(len(one), SAMPLE)) for one in members]
+    samples = [rng.sample(rows, min(len(rows), SAMPLE)) for rows in members]
     overlaps: dict[frozenset[int], float] = {}
     equalities: list[tuple[frozenset[int], float]] = []
     others: list[tuple[frozenset[int], float]] = []
@@ -108,7 +108,7 @@ def estimate(case: Case, acceptance: Acceptance, rng: random.Random) -> Estimate
                 chance = (hits + 0.5) / (len(overlapping) + 1)
                 is_equality = isinstance(predicate, Op) and predicate.name == "eq" and case.kind != "clique"
                 (equalities if is_equality else others).append((pair, chance))
-    return Estimate(tuple(len(one) for one in members), overlaps, tuple(equalities), tuple(others))
+    return Estimate(tuple(len(rows) for rows in members), overlaps, tuple(equalities), tuple(others))
 
 
 def _overlap(x: Member, y: Member) -> bool:
@@ -118,11 +118,11 @@ def _overlap(x: Member, y: Member) -> bool:
 def draw_plans(case: Case, sizes: Estimate, rng: random.Random, count: int, limit: float) -> tuple[str, ...]:
     """Up to `count` different plans, each of whose joins should stay below the limit; always at least one."""
     n = len(case.inputs)
-    aliases = [one.alias for one in case.inputs]
+    aliases = [relation.alias for relation in case.inputs]
     shapes = ["left", "right", "zigzag", "bushy", "bushy"]
     drawn: dict[str, float] = {}
     for attempt in range(count * 3):
         tree = draw_tree(rng, n, shapes[attempt % len(shapes)])
-        drawn[text_of(tree, aliases)] = max((sizes.size(one) for one in states(tree)), default=0.0)
+        drawn[text_of(tree, aliases)] = max((sizes.size(state) for state in states(tree)), default=0.0)
     fitting = [text for text, size in drawn.items() if size <= limit]
     return tuple(fitting[:count] or [min(drawn, key=lambda text: drawn[text])])

@@ -68,7 +68,7 @@ def draw_query(rng: random.Random, shape: Shape, big: bool) -> Draft:
     if shape.inputs is None and (kind in ("theta", "cross") or big):
         n = min(n, 3 if kind == "cross" else 4)
     time = shape.time or rng.choice(TIME_TYPES)
-    tick = rng.choice([one for one in TICKS if one % {"s": 1_000_000, "ms": 1_000}.get(time, 1) == 0])
+    tick = rng.choice([size for size in TICKS if size % {"s": 1_000_000, "ms": 1_000}.get(time, 1) == 0])
     zone = (
         None
         if time == "int64"
@@ -130,10 +130,10 @@ def _draw_sources(draft: Draft, links: list[pred.Link], names: list[str], time: 
     attributes = max([max(link.a, link.b) for link in links] + [0]) + 1
     groups = {(name, a): (name, a) for name in names for a in range(attributes)}
 
-    def root(one: tuple[str, int]) -> tuple[str, int]:
-        while groups[one] != one:
-            one = groups[one]
-        return one
+    def root(column: tuple[str, int]) -> tuple[str, int]:
+        while groups[column] != column:
+            column = groups[column]
+        return column
 
     ops: dict[tuple[str, int], set[str]] = {}
     for link in links:
@@ -141,13 +141,13 @@ def _draw_sources(draft: Draft, links: list[pred.Link], names: list[str], time: 
     for link in links:
         ops.setdefault(root((names[link.i], link.a)), set()).add(link.op)
     pools: dict[tuple[str, int], Pool] = {}
-    for one in sorted({root(one) for one in groups}):
-        used = ops.get(one, set())
+    for leader in sorted({root(column) for column in groups}):
+        used = ops.get(leader, set())
         families = BAND_FAMILIES if "band" in used else THETA_FAMILIES if "theta" in used else KEY_FAMILIES
-        pools[one] = Pool(rng, rng.choice(families), _domain(draft.kind, rng, big))
+        pools[leader] = Pool(rng, rng.choice(families), _domain(draft.kind, rng, big))
     one_name = rng.random() < 0.6
     for name in dict.fromkeys(names):
-        static = any(one.source == name and one.window.kind == "static" for one in draft.inputs)
+        static = any(relation.source == name and relation.window.kind == "static" for relation in draft.inputs)
         event_time = None if static else ("ts" if one_name else f"at_{name}")
         fields = []
         for a in range(attributes):
@@ -212,7 +212,7 @@ def _draw_predicates(draft: Draft, links: list[pred.Link]) -> None:
     if n >= 3 and rng.random() < chance:
         first, second, third = (column(number, "p") for number in rng.sample(range(n), 3))
         draft.predicates.append(pred.theta_three(rng, first, second, third))
-    timed = [i for i, one in enumerate(draft.inputs) if draft.sources[one.source].event_time]
+    timed = [i for i, relation in enumerate(draft.inputs) if draft.sources[relation.source].event_time]
     if len(timed) >= 2 and rng.random() < (1.0 if draft.kind == "time" else 0.05):
         for i, j in itertools.pairwise(timed):
             x, y = (column(number, str(draft.sources[draft.inputs[number].source].event_time)) for number in (i, j))
@@ -224,17 +224,17 @@ def _draw_predicates(draft: Draft, links: list[pred.Link]) -> None:
 
 
 def _arithmetic(x: Col, y: Col) -> bool:
-    return not any(types.is_decimal(one.type) or one.type in (pa.string(), pa.date32()) for one in (x, y))
+    return not any(types.is_decimal(side.type) or side.type in (pa.string(), pa.date32()) for side in (x, y))
 
 
 def _draw_filters(draft: Draft) -> None:
     rng = draft.rng
-    for number, one in enumerate(draft.inputs):
+    for number, relation in enumerate(draft.inputs):
         if rng.random() >= 0.3:
             continue
         payload = {name: draft.column(number, name) for name in "psfb"}
         chosen = [pred.input_filter(rng, payload, draft.column(number, "k0")) for _ in range(rng.choice([1, 1, 2]))]
-        draft.inputs[number] = Input(one.alias, one.source, one.window, tuple(chosen))
+        draft.inputs[number] = Input(relation.alias, relation.source, relation.window, tuple(chosen))
 
 
 def _draw_outputs(draft: Draft) -> None:
@@ -242,13 +242,15 @@ def _draw_outputs(draft: Draft) -> None:
     rng = draft.rng
     if rng.random() < 0.08:
         draft.select_all = True
-        for number, one in enumerate(draft.inputs):
-            for column in draft.sources[one.source].schema.names:
-                name = f"{draft.spelling.alias(one.alias)}_{draft.spelling.column(one.source, column)}"
+        for number, relation in enumerate(draft.inputs):
+            for column in draft.sources[relation.source].schema.names:
+                name = f"{draft.spelling.alias(relation.alias)}_{draft.spelling.column(relation.source, column)}"
                 draft.outputs.append(Output(name, draft.column(number, column)))
         return
     if rng.random() < 0.85:
-        draft.outputs += [Output(f"{one.alias}_v", draft.column(i, "v")) for i, one in enumerate(draft.inputs)]
+        draft.outputs += [
+            Output(f"{relation.alias}_v", draft.column(i, "v")) for i, relation in enumerate(draft.inputs)
+        ]
     numbers = range(len(draft.inputs))
     for count in range(rng.choice([0, 1, 1, 2, 4]) or (0 if draft.outputs else 1)):
         number = rng.choice(numbers)
@@ -301,18 +303,18 @@ def _text(draft: Draft) -> str:
     swap = rng.random() < 0.1
 
     def name(column: Col) -> str:
-        one = draft.inputs[column.input]
-        alias, spelled = draft.spelling.alias(one.alias), draft.spelling.column(one.source, column.name)
+        relation = draft.inputs[column.input]
+        alias, spelled = draft.spelling.alias(relation.alias), draft.spelling.column(relation.source, column.name)
         text = f"{quoted(alias)}.{quoted(spelled)}"
         return text.swapcase() if swap else text
 
     selects = []
-    for one in draft.outputs:
-        bare = isinstance(one.expr, Col) and not swap and one.expr.name == one.name
-        selects.append(cql(one.expr, name) + ("" if bare else f" AS {one.name}"))
-    froms = [_from(rng, one, draft.spelling) for one in draft.inputs]
-    conditions = [cql(one, name, nested=True) for one in draft.predicates]
-    conditions += [cql(condition, name, nested=True) for one in draft.inputs for condition in one.filters]
+    for output in draft.outputs:
+        bare = isinstance(output.expr, Col) and not swap and output.expr.name == output.name
+        selects.append(cql(output.expr, name) + ("" if bare else f" AS {output.name}"))
+    froms = [_from(rng, relation, draft.spelling) for relation in draft.inputs]
+    conditions = [cql(predicate, name, nested=True) for predicate in draft.predicates]
+    conditions += [cql(condition, name, nested=True) for relation in draft.inputs for condition in relation.filters]
     rng.shuffle(conditions)
     selected = "*" if draft.select_all else ", ".join(selects)
     where = "\nWHERE " + "\n  AND ".join(conditions) if conditions else ""
@@ -320,12 +322,14 @@ def _text(draft: Draft) -> str:
     return f"SELECT {selected}\nFROM {', '.join(froms) if comma else ' CROSS JOIN '.join(froms)}{where}"
 
 
-def _from(rng: random.Random, one: Input, spelling: Spelling) -> str:
+def _from(rng: random.Random, relation: Input, spelling: Spelling) -> str:
     window = {
-        "range": f" [RANGE {duration_text(one.window.size)}]",
-        "rows": f" [ROWS {one.window.size}]",
+        "range": f" [RANGE {duration_text(relation.window.size)}]",
+        "rows": f" [ROWS {relation.window.size}]",
         "unbounded": " [UNBOUNDED]",
         "static": "",
-    }[one.window.kind]
-    alias = "" if one.alias == one.source else rng.choice([" ", " AS "]) + quoted(spelling.alias(one.alias))
-    return f"{quoted(spelling.source(one.source))}{window}{alias}"
+    }[relation.window.kind]
+    alias = (
+        "" if relation.alias == relation.source else rng.choice([" ", " AS "]) + quoted(spelling.alias(relation.alias))
+    )
+    return f"{quoted(spelling.source(relation.source))}{window}{alias}"

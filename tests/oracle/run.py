@@ -53,7 +53,7 @@ class Expected:
         rows: list[list[tuple[Any, ...]]] = [[] for _ in case.pushes]
         for result in self.results:
             rows[max(push_of[member] for member in result.members)].append(result.values)
-        return [multiset(one) for one in rows]
+        return [multiset(results) for results in rows]
 
 
 def expect(case: Case) -> Expected:
@@ -105,7 +105,7 @@ class Run:
         self.rng = random.Random(f"run {case.seed} {way.plan}")
         self.engine = ms.Engine(self.query, plan=way.plan, tables=case.tables(), late="keep", max_jump=_max_jump(case))
         self.late: dict[str, list[tuple[Any, ...]]] = {name: [] for name in case.streams}
-        self.names = [one.name for one in case.outputs] + ["valid_from", "valid_to"]
+        self.names = [output.name for output in case.outputs] + ["valid_from", "valid_to"]
         self.total = 0
         self.work = self.engine.stats().work
 
@@ -132,9 +132,9 @@ class Run:
             found = list(self.engine.push_batches(tables, **options))
         else:
             found = [self.engine.push(tables, **options)]
-        for one in found:
-            self._check_schema(one, number)
-        rows = [row for one in found for row in rows_of(_as_table(one))]
+        for batch in found:
+            self._check_schema(batch, number)
+        rows = [row for batch in found for row in rows_of(_as_table(batch))]
         self.total += len(rows)
         self._check_watermark(number, rows)
         different = difference(expected, multiset(rows), self.names)
@@ -209,7 +209,7 @@ class Run:
 
     def _check_counters(self) -> None:
         stats = self.engine.stats()
-        accepted = collections.Counter(one.row.source for one in self.own.arrivals)
+        accepted = collections.Counter(arrival.row.source for arrival in self.own.arrivals)
         late = self.own.counts(reason_is_late=True)
         rejected = self.own.counts(reason_is_late=False)
         for name in self.case.streams:
@@ -243,7 +243,7 @@ class Run:
         self._equal("rows of a second finish", self.engine.finish().num_rows, 0)
         self._check_work()
         self._equal("dropped after finish", self.engine.stats().dropped, self.expected.dropped[0])
-        self._equal("rows of state after finish", sum(one.rows for one in self.engine.stats().states), 0)
+        self._equal("rows of state after finish", sum(state.rows for state in self.engine.stats().states), 0)
 
     def _equal(self, what: str, found: object, expected: object) -> None:
         if found != expected:

@@ -29,7 +29,7 @@ def shrink(case: Case, fails: Fails, seconds: float = 60.0) -> Case:
 
 def _size(case: Case) -> tuple[int, int, int]:
     rows = sum(len(push.rows) for push in case.pushes)
-    return rows, len(case.pushes), sum(len(one.table_rows) for one in case.sources.values())
+    return rows, len(case.pushes), sum(len(source.table_rows) for source in case.sources.values())
 
 
 def _reduce(items: Sequence[Item], still: Callable[[list[Item]], bool], until: float) -> list[Item]:

@@ -107,11 +107,13 @@ class Case:
     @property
     def streams(self) -> tuple[str, ...]:
         """The streams in the order of FROM, each once."""
-        return tuple(dict.fromkeys(one.source for one in self.inputs if not self.sources[one.source].is_static))
+        return tuple(
+            dict.fromkeys(relation.source for relation in self.inputs if not self.sources[relation.source].is_static)
+        )
 
     @property
     def has_rows_windows(self) -> bool:
-        return any(one.window.kind == "rows" for one in self.inputs)
+        return any(relation.window.kind == "rows" for relation in self.inputs)
 
     @property
     def time_type(self) -> pa.DataType:
@@ -185,7 +187,7 @@ def table_of(source: Source, rows: Iterable[Row], schema: pa.Schema | None = Non
     """The rows as a table of the source's schema."""
     schema = schema or source.schema
     listed = list(rows)
-    arrays = [array_of([row.values[one.name] for row in listed], one.type) for one in schema]
+    arrays = [array_of([row.values[column.name] for row in listed], column.type) for column in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 

@@ -40,5 +40,5 @@ def test_most_cases_have_results() -> None:
     from .run import expect
 
     found = [len(expect(make_case(seed)).results) for seed in range(100)]
-    assert sum(one > 0 for one in found) > 60
+    assert sum(count > 0 for count in found) > 60
     assert max(found) < 50_000

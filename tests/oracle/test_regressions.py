@@ -70,7 +70,7 @@ def test_strings_in_a_window_that_grows_before_it_forgets() -> None:
     def texts(count: int, first: int) -> pa.Table:
         numbers = range(first, first + count)
         return pa.table(
-            {"k": [1] * count, "s": [f"text number {one}" for one in numbers], "ts": numbers}, schema=schema
+            {"k": [1] * count, "s": [f"text number {number}" for number in numbers], "ts": numbers}, schema=schema
         )
 
     for _ in range(5):
@@ -80,7 +80,7 @@ def test_strings_in_a_window_that_grows_before_it_forgets() -> None:
         for first, count in ((0, 60), (60, 20), (80, 40), (120, 100)):
             engine.push({"a": texts(count, first)})
         found = engine.push({"b": texts(1, 300)}).column("s").to_pylist()
-        assert sorted(found) == sorted(f"text number {one}" for one in range(220))
+        assert sorted(found) == sorted(f"text number {number}" for number in range(220))
 
 
 @pytest.mark.parametrize("size", [2**63 - 1, 2**63 - 2, 2**62])
@@ -110,9 +110,9 @@ def test_a_static_table_without_some_of_its_rows_beside_a_rows_window(where: str
     )
     without_rows = ms.query(query.text.replace("ROWS 2", "UNBOUNDED"), schemas=query.schemas, event_time="ts")
     found = []
-    for one in (query, without_rows):
-        engine = ms.Engine(one, tables={"t": table})
-        engine = ms.Engine.restore(one, engine.snapshot().to_bytes())
+    for tried in (query, without_rows):
+        engine = ms.Engine(tried, tables={"t": table})
+        engine = ms.Engine.restore(tried, engine.snapshot().to_bytes())
         results = engine.push({"a": rows([1, 2, 3], [1, 2, 3])})
         found.append(sorted(results.select(["ak", "tv"]).to_pylist(), key=str))
     assert found[0] == found[1] != []

@@ -30,7 +30,7 @@ def test_shrinking_keeps_what_fails() -> None:
     small = shrink(case, fails, seconds=20)
     assert {row.id for push in small.pushes for row in push.rows} == wanted
     assert len(small.pushes) <= 2
-    assert sum(len(one.table_rows) for one in small.sources.values()) == 0
+    assert sum(len(source.table_rows) for source in small.sources.values()) == 0
 
 
 def test_a_description_has_the_seed_the_query_and_the_pushes() -> None:
@@ -49,8 +49,10 @@ def test_dressed_tables_hold_the_same_rows() -> None:
                 schema = case.pushed_schema(name)
                 whole = as_table(table, schema)
                 columns = [
-                    whole.column(one).to_pylist() if one == CARRIED else whole.column(one).cast(schema.field(one).type)
-                    for one in schema.names
+                    whole.column(column).to_pylist()
+                    if column == CARRIED
+                    else whole.column(column).cast(schema.field(column).type)
+                    for column in schema.names
                 ]
                 again = pa.table(columns, schema=schema)
                 if name in plain:

@@ -30,8 +30,8 @@ class Family:
 
 
 FAMILIES = {
-    one.name: one
-    for one in (
+    family.name: family
+    for family in (
         Family("int", (pa.int64(), pa.int64(), pa.int32(), pa.int16()), ordered=True),
         Family("int64", (pa.int64(),), ordered=True),
         Family("extreme", (pa.int64(),), ordered=True),
@@ -71,23 +71,25 @@ class Pool:
             edge = [2**63 - 1, -(2**63), 2**63 - 2, -(2**63) + 1, 0, -1, 2**62, 1]
             return edge[: max(2, self.size)]
         if self.family == "huge number":
-            huge = [2**53 + one for one in range(-1, 4)] + [2**63 - 1, -(2**63)]
-            return [float(one) for one in huge] if type_ == pa.float64() else huge
+            huge = [2**53 + step for step in range(-1, 4)] + [2**63 - 1, -(2**63)]
+            return [float(number) for number in huge] if type_ == pa.float64() else huge
         if types.is_integer(type_):
             return list(indexes)
         if type_ == pa.float64():
             if self.family == "float":
-                return list(self.floats) if self.size <= len(FLOATS) else [one / 4 for one in indexes]
-            return [float(one) for one in indexes] + ([] if self.plain else [0.5, -0.0, float("nan")])
+                return list(self.floats) if self.size <= len(FLOATS) else [index / 4 for index in indexes]
+            return [float(index) for index in indexes] + ([] if self.plain else [0.5, -0.0, float("nan")])
         if types.is_decimal(type_):
             halves = [] if self.plain else [decimal.Decimal("0.50"), decimal.Decimal("-1.25")]
-            return [decimal.Decimal(one) for one in indexes] + halves
+            return [decimal.Decimal(index) for index in indexes] + halves
         if type_ == pa.string():
-            return list(self.letters) if self.size <= len(LETTERS) else [f"key {one:05d}" for one in indexes]
+            return list(self.letters) if self.size <= len(LETTERS) else [f"key {index:05d}" for index in indexes]
         if type_ == pa.bool_():
             return [True, False]
         if type_ == pa.date32():
-            return [datetime.date(2024, 2, 27) + datetime.timedelta(days=one) for one in indexes]
+            return [datetime.date(2024, 2, 27) + datetime.timedelta(days=index) for index in indexes]
         if types.is_timestamp(type_):
-            return [EPOCH_2024 + one * 1_000_000 for one in indexes]
-        return [b"\x00" * (one % 5) + bytes([one % 251]) + one.to_bytes(4, "big", signed=True) for one in indexes]
+            return [EPOCH_2024 + index * 1_000_000 for index in indexes]
+        return [
+            b"\x00" * (index % 5) + bytes([index % 251]) + index.to_bytes(4, "big", signed=True) for index in indexes
+        ]
