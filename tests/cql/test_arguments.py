@@ -55,7 +55,7 @@ def test_bad_delays(delay: object) -> None:
 def test_a_stream_under_two_aliases_is_pushed_once() -> None:
     found = made()
     assert (found.aliases, found.streams, found.tables) == (("a", "b"), ("s",), ())
-    assert [one.window.kind for one in found.inputs] == [WindowKind.RANGE] * 2
+    assert [relation.window.kind for relation in found.inputs] == [WindowKind.RANGE] * 2
     assert found.output_schema.names == ["id", "valid_from", "valid_to"]
     assert found.time_type == pa.timestamp("us", "UTC")
 

@@ -125,12 +125,12 @@ def _is_found(partner: float, value: float, bounds: tuple[float | None, float | 
 
 
 def model_holds(model: Query, rows: tuple[Row, Row]) -> bool:
-    filters = all(evaluate(expr, rows) is True for one in model.inputs for expr in one.filters)
+    filters = all(evaluate(expr, rows) is True for relation in model.inputs for expr in relation.filters)
     bands = all(in_band(band, rows) for band in model.bands)
     thetas = all(evaluate(theta.expr, rows) is True for theta in model.thetas)
     keys = True
-    for one in model.key_classes:
-        first, second = (evaluate(expr, rows) for _, expr in one.keys)
+    for key_class in model.key_classes:
+        first, second = (evaluate(expr, rows) for _, expr in key_class.keys)
         keys = keys and first is not None and second is not None and order(first) == order(second)
     return filters and bands and thetas and keys
 
@@ -228,7 +228,7 @@ def test_the_conditions_are_of_all_kinds() -> None:
     for _ in range(300):
         text = f"SELECT 1 AS one FROM s [ROWS 5] a, s [ROWS 5] b WHERE {some_condition(dice)}"
         model = query(text, {"s": SCHEMA}, "ts")
-        found["filters"] += any(one.filters for one in model.inputs)
+        found["filters"] += any(relation.filters for relation in model.inputs)
         found["none"] += not model.bands
         for band in model.bands:
             found["exact" if band.exact else "candidates"] += 1

@@ -96,7 +96,7 @@ def read_cases(path: Path) -> Iterator[Case]:
 def _setting(text: str) -> str | dict[str, str]:
     if "=" not in text:
         return text
-    return {name.strip(): value.strip() for name, _, value in (one.partition("=") for one in text.split(","))}
+    return {name.strip(): value.strip() for name, _, value in (pair.partition("=") for pair in text.split(","))}
 
 
 def outcome(case: Case) -> str:

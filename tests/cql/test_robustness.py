@@ -58,9 +58,9 @@ def mutate(dice: random.Random, text: str) -> str:
     for _ in range(dice.randint(1, 4)):
         start = dice.randint(0, len(text))
         end = min(len(text), start + dice.choice([0, 0, 1, 5, 20]))
-        other = dice.choice(TEXTS)
-        cut = dice.randint(0, len(other))
-        piece = dice.choice([dice.choice(PIECES), f" {dice.choice(PIECES)} ", other[cut : cut + 20], ""])
+        second = dice.choice(TEXTS)
+        cut = dice.randint(0, len(second))
+        piece = dice.choice([dice.choice(PIECES), f" {dice.choice(PIECES)} ", second[cut : cut + 20], ""])
         text = text[:start] + piece + text[end:]
     return text
 

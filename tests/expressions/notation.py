@@ -57,11 +57,11 @@ def _maker(type: pa.DataType) -> Callable[[Any], Literal]:
 
 
 def _caller(name: str) -> Callable[..., Expr]:
-    return lambda *args: call(name, [literal(one) for one in args])
+    return lambda *args: call(name, [literal(arg) for arg in args])
 
 
 NAMES: dict[str, Any] = {
-    **{alias: _caller(alias) for one in _TABLE for alias in (one.name, *one.aliases)},
+    **{alias: _caller(alias) for entry in _TABLE for alias in (entry.name, *entry.aliases)},
     **{f"{name}_": _caller(name) for name in ("and", "or", "not", "in", "if")},
     **{name: _maker(type) for name, type in _TYPES.items()},
     "d": decimal,
@@ -102,7 +102,7 @@ def as_columns(expr: Expr, rows: int) -> tuple[Expr, Batch]:
             first, last = 0, _LITERAL_FROM.get(node.function, len(node.args))
             if node.function == "date_trunc":
                 first = 1
-            args = [walk(one) if first <= at < last else one for at, one in enumerate(node.args)]
+            args = [walk(arg) if first <= at < last else arg for at, arg in enumerate(node.args)]
             return Call(node.function, tuple(args), node.type)
         return node
 

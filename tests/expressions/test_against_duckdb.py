@@ -40,7 +40,7 @@ def table(seed: int) -> pa.Table:
     def some(values: list[Any]) -> list[Any]:
         return [None if source.random() < 0.15 else source.choice(values) for _ in range(ROWS)]
 
-    near = [one + timedelta(seconds=n, microseconds=n) for one in MOMENTS for n in range(-3, 40000, 997)]
+    near = [moment + timedelta(seconds=n, microseconds=n) for moment in MOMENTS for n in range(-3, 40000, 997)]
     return pa.table(
         {
             "i": pa.array(some(list(range(-20, 20))), pa.int64()),
@@ -70,7 +70,7 @@ class Grower:
         return Both(Column(0, name, types.get(name, pa.int64())), name)
 
     def make(self, name: str, pattern: str, *args: Both) -> Both:
-        return Both(call(name, [one.expr for one in args]), pattern.format(*(f"({one.sql})" for one in args)))
+        return Both(call(name, [arg.expr for arg in args]), pattern.format(*(f"({arg.sql})" for arg in args)))
 
     def integer(self, depth: int) -> Both:
         pick = self.random.randrange(10) if depth else 0
@@ -91,8 +91,8 @@ class Grower:
             return self.make("abs", "TRY(abs({}))", self.integer(depth - 1))
         if pick == 7:
             name = self.random.choice(["year", "month", "day", "hour", "minute", "second", "quarter"])
-            one = self.make(name, f"{name}({{}})", self.column("u", "v"))
-            return Both(cast(one.expr, pa.int64()), one.sql)
+            changed = self.make(name, f"{name}({{}})", self.column("u", "v"))
+            return Both(cast(changed.expr, pa.int64()), changed.sql)
         if pick == 8:
             name = self.random.choice(["greatest", "least", "coalesce"])
             return self.make(name, f"{name}({{}}, {{}})", self.integer(depth - 1), self.integer(depth - 1))
@@ -121,9 +121,9 @@ class Grower:
             return self.make(name, f"{name}({{}}, ' ')", self.text(depth - 1))
         if pick == 2:
             start, count = self.random.randrange(1, 4), self.random.randrange(0, 4)
-            one = self.text(depth - 1)
+            text = self.text(depth - 1)
             numbers = [Literal(start, pa.int32()), Literal(count, pa.int32())]
-            return Both(call("substring", [one.expr, *numbers]), f"substring({one.sql}, {start}, {count})")
+            return Both(call("substring", [text.expr, *numbers]), f"substring({text.sql}, {start}, {count})")
         if pick == 3:
             return self.make("concat", "({} || {})", self.text(depth - 1), self.text(depth - 1))
         return self.chosen(depth, self.text(depth - 1), self.text(depth - 1))
@@ -152,15 +152,15 @@ class Grower:
             return self.make(name, f"{function}({{}}, {{}})", self.text(depth - 1), self.text(depth - 1))
         if pick == 6:
             pattern = self.random.choice(["%", "a%", "%c", "%b%", "a_c", "a\\_c", "b\\%c", "_", "h%o", ""])
-            one = self.text(depth - 1)
-            expr = call("like", [one.expr, Literal(pattern, pa.string())])
-            return Both(expr, f"({one.sql}) LIKE '{pattern}' ESCAPE '\\'")
+            text = self.text(depth - 1)
+            expr = call("like", [text.expr, Literal(pattern, pa.string())])
+            return Both(expr, f"({text.sql}) LIKE '{pattern}' ESCAPE '\\'")
         if pick == 7:
             numbers = [None if n == 5 else n for n in self.random.sample(range(-10, 10), self.random.randrange(1, 14))]
-            one = self.integer(depth - 1)
+            integer = self.integer(depth - 1)
             options = ", ".join("NULL" if n is None else str(n) for n in numbers)
             listed = [Literal(n, pa.null() if n is None else pa.int32()) for n in numbers]
-            return Both(call("in", [one.expr, *listed]), f"({one.sql}) IN ({options})")
+            return Both(call("in", [integer.expr, *listed]), f"({integer.sql}) IN ({options})")
         name, sign = self.random.choice(
             [("eq", "="), ("ne", "<>"), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="),
              ("null_safe_eq", "IS NOT DISTINCT FROM")]
@@ -172,9 +172,9 @@ class Grower:
         if not depth or self.random.random() < 0.4:
             return self.column("u", "v")
         unit = self.random.choice(["year", "quarter", "month", "week", "day", "hour", "minute", "second"])
-        one = self.moment(depth - 1)
-        expr = call("date_trunc", [Literal(unit, pa.string()), one.expr])
-        return Both(expr, f"date_trunc('{unit}', ({one.sql})::TIMESTAMP)")
+        moment = self.moment(depth - 1)
+        expr = call("date_trunc", [Literal(unit, pa.string()), moment.expr])
+        return Both(expr, f"date_trunc('{unit}', ({moment.sql})::TIMESTAMP)")
 
     def anything(self, depth: int) -> Both:
         return self.random.choice([self.integer, self.floating, self.text, self.boolean, self.moment])(depth)
@@ -194,7 +194,7 @@ def test_random_tree(seed: int) -> None:
     connection = duckdb.connect()
     connection.register("rows", rows)
     connection.sql("SET threads = 1")
-    expected = connection.sql(f"SELECT {', '.join(one.sql for one in trees)} FROM rows").fetchall()
+    expected = connection.sql(f"SELECT {', '.join(grown.sql for grown in trees)} FROM rows").fetchall()
     columns = {(0, name): rows[name].combine_chunks() for name in rows.column_names}
     for at, tree in enumerate(trees):
         evaluate = compile_expression(tree.expr)
@@ -203,4 +203,4 @@ def test_random_tree(seed: int) -> None:
         for row, value in enumerate(found.to_pylist()):
             assert same(value, expected[row][at]), f"{tree.sql} in {rows.slice(row, 1).to_pylist()}"
         if pa.types.is_boolean(found.type):
-            assert evaluate.mask(columns, ROWS).tolist() == [one is True for one in found.to_pylist()]
+            assert evaluate.mask(columns, ROWS).tolist() == [truth is True for truth in found.to_pylist()]

@@ -129,7 +129,7 @@ def test_decimal_rescaling(seed: int) -> None:
             fits = abs(number) < 10**expr.type.precision
             assert found == (Decimal(number).scaleb(-expr.type.scale, WIDE) if fits else None)
     text = run(cast(column("a", before), pa.string()), pa.array(values, before))
-    assert text == [None if one is None else f"{one if one else abs(one):f}" for one in values]
+    assert text == [None if value is None else f"{value if value else abs(value):f}" for value in values]
 
 
 with localcontext() as _context:
@@ -154,7 +154,7 @@ def test_floats_as_text_and_back(values: list[float]) -> None:
 @given(st.lists(st.floats(-1e15, 1e15), min_size=1, max_size=20), st.integers(-3, 8))
 def test_rounding_of_floats(values: list[float], digits: int) -> None:
     """A sum of the shortest digits decides; from 16 digits on a float may stand for more than one tie."""
-    values = [float(f"{one:.{max(digits, 0) + 1}f}") for one in values]
+    values = [float(f"{value:.{max(digits, 0) + 1}f}") for value in values]
     expr = call("round", [column("a", pa.float64()), Literal(digits, pa.int32())])
     for value, found in zip(values, run(expr, pa.array(values)), strict=True):
         if len(Decimal(repr(value)).normalize().as_tuple().digits) <= 15:
@@ -167,7 +167,7 @@ def test_rounding_of_floats(values: list[float], digits: int) -> None:
 def test_floats_as_decimals(values: list[float], scale: int) -> None:
     type = pa.decimal128(38, scale)
     found = run(cast(column("a", pa.float64()), type), pa.array(values))
-    assert found == [Decimal(repr(one)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, WIDE) for one in values]
+    assert found == [Decimal(repr(value)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, WIDE) for value in values]
 
 
 def naive_substring(text: str, position: int, count: int) -> str:
@@ -178,7 +178,7 @@ def naive_substring(text: str, position: int, count: int) -> str:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.text(max_size=6), st.integers(-8, 8), st.integers(-3, 8)), min_size=1, max_size=20))
 def test_substring(rows: list[tuple[str, int, int]]) -> None:
-    texts, positions, counts = (list(one) for one in zip(*rows, strict=True))
+    texts, positions, counts = (list(cells) for cells in zip(*rows, strict=True))
     expected = [naive_substring(*row) for row in rows]
     for type in (pa.string(), pa.large_string()):
         parts = [column("a", type), column("b", pa.int64()), column("c", pa.int64())]
@@ -189,7 +189,7 @@ def test_substring(rows: list[tuple[str, int, int]]) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.text("abé", max_size=6), st.text("abé", max_size=3)), min_size=1, max_size=20))
 def test_search_for_a_column(rows: list[tuple[str, str]]) -> None:
-    texts, wanted = (pa.array(list(one), pa.string()) for one in zip(*rows, strict=True))
+    texts, wanted = (pa.array(list(cells), pa.string()) for cells in zip(*rows, strict=True))
     args = [column("a", pa.string()), column("b", pa.string())]
     assert run(call("contains", args), texts, wanted) == [b in a for a, b in rows]
     assert run(call("startswith", args), texts, wanted) == [a.startswith(b) for a, b in rows]
@@ -216,9 +216,9 @@ PIECES = {
     st.lists(st.sampled_from(sorted(PIECES)), max_size=5),
 )
 def test_like(texts: list[str], pieces: list[str]) -> None:
-    pattern = re.compile("".join(PIECES[one] for one in pieces), re.DOTALL)
+    pattern = re.compile("".join(PIECES[piece] for piece in pieces), re.DOTALL)
     expr = call("like", [column("a", pa.string()), Literal("".join(pieces), pa.string())])
-    assert run(expr, pa.array(texts, pa.string())) == [pattern.fullmatch(one) is not None for one in texts]
+    assert run(expr, pa.array(texts, pa.string())) == [pattern.fullmatch(text) is not None for text in texts]
 
 
 @settings(max_examples=200, deadline=None)
@@ -226,12 +226,12 @@ def test_like(texts: list[str], pieces: list[str]) -> None:
 def test_fields_of_timestamps(moments: list[datetime]) -> None:
     array = pa.array(moments, pa.timestamp("us"))
     for name in ("year", "month", "day", "hour", "minute", "second"):
-        assert run(call(name, [column("a", array.type)]), array) == [getattr(one, name) for one in moments]
+        assert run(call(name, [column("a", array.type)]), array) == [getattr(moment, name) for moment in moments]
     week = call("date_trunc", [Literal("week", pa.string()), column("a", array.type)])
-    later = [one for one in moments if one.year > 1]
+    later = [moment for moment in moments if moment.year > 1]
     if later:
         found = run(week, pa.array(later, array.type))
-        days = [datetime(one.year, one.month, one.day) for one in later]
-        assert found == [one - timedelta(days=one.weekday()) for one in days]
+        days = [datetime(moment.year, moment.month, moment.day) for moment in later]
+        assert found == [day - timedelta(days=day.weekday()) for day in days]
     text = run(cast(column("a", array.type), pa.string()), array)
     assert run(cast(column("a", pa.string()), array.type), pa.array(text, pa.string())) == moments

@@ -42,7 +42,7 @@ SAMPLES: list[tuple[pa.DataType, Any, Any]] = [
     (pa.time32("s"), time(1, 2, 3), time(4, 5, 6)),
     (pa.time64("ns"), time(1, 2, 3), time(4, 5, 6)),
 ]
-IDS = [str(one[0]) for one in SAMPLES]
+IDS = [str(sample[0]) for sample in SAMPLES]
 
 
 def evaluate(expr: Expr, **columns: pa.Array) -> pa.Array:

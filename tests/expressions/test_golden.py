@@ -45,7 +45,7 @@ def test_over_columns(text: str, result: str) -> None:
         array.validate(full=True)
         assert array.type == expr.type
         assert len(array) == stop - start
-        assert all(same(one, value) for one in array.to_pylist())
+        assert all(same(computed, value) for computed in array.to_pylist())
 
 
 @pytest.mark.parametrize(("text", "result"), PAIRS, ids=[text for text, _ in PAIRS])
@@ -53,7 +53,10 @@ def test_beside_nulls(text: str, result: str) -> None:
     """Rows with nulls all around leave the row in the middle alone."""
     _, value = split(result)
     expr, columns = as_columns(parse(text), 1)
-    batch = {key: pa.concat_arrays([pa.nulls(9, one.type), one, pa.nulls(2, one.type)]) for key, one in columns.items()}
+    batch = {
+        key: pa.concat_arrays([pa.nulls(9, column.type), column, pa.nulls(2, column.type)])
+        for key, column in columns.items()
+    }
     array = compile_expression(expr)(batch, 12)
     array.validate(full=True)
     assert not columns or same(array[9].as_py(), value)
@@ -72,11 +75,11 @@ def test_half_constant(text: str, result: str) -> None:
         mixed = Call(expr.function, (*expr.args[:at], spread.args[at], *expr.args[at + 1 :]), expr.type)
         array = compile_expression(mixed)(columns, 3)
         array.validate(full=True)
-        assert all(same(one, value) for one in array.to_pylist())
+        assert all(same(computed, value) for computed in array.to_pylist())
 
 
 @pytest.mark.parametrize(
-    ("text", "result"), [pair for pair in PAIRS if pair[1].startswith("bool")], ids=lambda one: one[:60]
+    ("text", "result"), [pair for pair in PAIRS if pair[1].startswith("bool")], ids=lambda text: text[:60]
 )
 def test_as_a_mask(text: str, result: str) -> None:
     _, value = split(result)
@@ -94,8 +97,8 @@ def test_every_function_has_a_golden_pair() -> None:
     def walk(expr: Expr) -> None:
         if isinstance(expr, Call):
             used.add(expr.function)
-            for one in expr.args:
-                walk(one)
+            for arg in expr.args:
+                walk(arg)
         elif isinstance(expr, Cast):
             walk(expr.operand)
 

@@ -20,8 +20,8 @@ def test_every_function_is_documented_as_it_is_written() -> None:
 
 def test_every_alias_is_documented() -> None:
     text = PAGE.read_text(encoding="utf-8").replace("\\|", "|")
-    for one in TABLE:
-        for alias in one.aliases:
+    for entry in TABLE:
+        for alias in entry.aliases:
             assert re.search(rf"(?<!\w){re.escape(alias)}(?!\w)", text) or alias == "is_not_null", alias
 
 

@@ -14,9 +14,9 @@ RSTU = ("R", "S", "T", "U")
 
 
 def test_the_identity_of_a_state_is_its_set_of_inputs() -> None:
-    one, other = Join(Join(R, S), T), Join(T, Join(S, R))
-    assert one.inputs == other.inputs == frozenset({0, 1, 2})
-    assert one != other
+    left_deep, right_deep = Join(Join(R, S), T), Join(T, Join(S, R))
+    assert left_deep.inputs == right_deep.inputs == frozenset({0, 1, 2})
+    assert left_deep != right_deep
 
 
 def test_nodes_come_children_first_and_left_before_right() -> None:
@@ -34,12 +34,12 @@ def test_a_plan_of_one_input_has_no_joins() -> None:
 
 
 def test_equal_plans_are_equal_and_hash_alike() -> None:
-    one = Plan(("R", "S"), Join(Leaf(0), Leaf(1)))
-    other = Plan(("R", "S"), Join(Leaf(0), Leaf(1)))
-    assert one == other
-    assert hash(one) == hash(other)
-    assert one != Plan(("R", "S"), Join(Leaf(1), Leaf(0)))
-    assert one != Plan(("R", "Q"), Join(Leaf(0), Leaf(1)))
+    plan = Plan(("R", "S"), Join(Leaf(0), Leaf(1)))
+    equal_plan = Plan(("R", "S"), Join(Leaf(0), Leaf(1)))
+    assert plan == equal_plan
+    assert hash(plan) == hash(equal_plan)
+    assert plan != Plan(("R", "S"), Join(Leaf(1), Leaf(0)))
+    assert plan != Plan(("R", "Q"), Join(Leaf(0), Leaf(1)))
 
 
 def test_plans_do_not_change() -> None:

@@ -129,7 +129,9 @@ def test_a_notebook_shows_plan_states_and_holes() -> None:
     assert any(text.startswith("finished: ") for text in texts(engine))
 
 
-@pytest.mark.parametrize("strategy", [one.name for one in STRATEGIES if one.name != "pause-drain-resume"])
+@pytest.mark.parametrize(
+    "strategy", [strategy.name for strategy in STRATEGIES if strategy.name != "pause-drain-resume"]
+)
 def test_a_notebook_shows_every_migration(strategy: str) -> None:
     engine = made()
     engine.migrate("(b c) a", strategy)

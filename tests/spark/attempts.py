@@ -136,7 +136,7 @@ class Batches:
             assert other.results == tried[0].results
             for cell, state in other.states.items():
                 assert state.without_stamp() == tried[0].states[cell].without_stamp()
-        self._states = {cell: self._mixed([one.states[cell] for one in tried]) for cell in self._states}
+        self._states = {cell: self._mixed([attempt.states[cell] for attempt in tried]) for cell in self._states}
         self._is_first = False
         return tried[0].results
 
@@ -162,7 +162,7 @@ class Batches:
             processor = _processor(self._spec, handle)
             if cell in by_cell:
                 self._collect(attempt, processor.handleInputRows((cell_number(cell),), iter(by_cell[cell]), timers))
-            for moment in sorted(one for one in handle.timers if one <= watermark):
+            for moment in sorted(timer for timer in handle.timers if timer <= watermark):
                 fired = SimpleNamespace(getExpiryTimeInMs=lambda moment=moment: moment)
                 found = processor.handleExpiredTimer((cell_number(cell),), timers, fired)
                 self._collect(attempt, found)

@@ -61,5 +61,5 @@ class CellsRun:
         options: dict[str, Any] = {} if watermark is None else {"watermark": watermark}
         rows = self.routed(data)
         found = [engine.push(own, **options) for engine, own in zip(self.engines, rows, strict=True)]
-        assert all(one.schema.equals(self.routing.query.output_schema) for one in found)
+        assert all(table.schema.equals(self.routing.query.output_schema) for table in found)
         return found

@@ -23,9 +23,9 @@ def told_of(spark: Any, folder: Path) -> dict[str, Any]:
     writer = joined.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(availableNow=True).start(str(folder / "out"))
     query.awaitTermination()
-    progress = list(query.recentProgress)
-    told["watermarks"] = [one.eventTime.get("watermark") for one in progress]
-    told["reports"] = [list(ms.spark.cell_reports(one).values()) for one in progress]
+    progresses = list(query.recentProgress)
+    told["watermarks"] = [progress.eventTime.get("watermark") for progress in progresses]
+    told["reports"] = [list(ms.spark.cell_reports(progress).values()) for progress in progresses]
 
     batch = {name: spark.read.schema(schema).parquet(str(folder / name)) for name in "abc"}
     told["batch"] = ms.spark.sql(text, batch, "ts", partitions=2).count()

@@ -93,11 +93,11 @@ class Ran:
     @property
     def watermarks(self) -> list[int | None]:
         """The watermark that each batch had, in microseconds; None before the first."""
-        return [watermark_of(one) for one in self.progress]
+        return [watermark_of(progress) for progress in self.progress]
 
     def reports(self) -> list[dict[int, dict[str, Any]]]:
         """The cells' reports of each batch."""
-        return [ms.spark.cell_reports(one) for one in self.progress]
+        return [ms.spark.cell_reports(progress) for progress in self.progress]
 
     def total(self, name: str) -> int:
         """A counter, over all cells and batches."""
@@ -123,8 +123,8 @@ def to_microseconds(moment: datetime.datetime) -> int:
 
 def rows_of(table: pa.Table) -> Rows:
     """Rows as tuples, timestamps as microseconds."""
-    columns = [one.cast(_in_microseconds(one.type)) for one in table.columns]
-    columns = [one.cast(pa.int64()) if pa.types.is_timestamp(one.type) else one for one in columns]
+    columns = [column.cast(_in_microseconds(column.type)) for column in table.columns]
+    columns = [column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column for column in columns]
     return collections.Counter(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
@@ -159,7 +159,7 @@ def run_all(frames: Mapping[str, tuple[Any, Path]]) -> dict[str, Ran]:
     """Run several queries, two at a time, which takes less time than one after the other."""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         runs = {name: pool.submit(run, frame, checkpoint) for name, (frame, checkpoint) in frames.items()}
-    return {name: one.result() for name, one in runs.items()}
+    return {name: running.result() for name, running in runs.items()}
 
 
 def failure(frame: Any, checkpoint: Path) -> str:
@@ -229,7 +229,7 @@ def expect(given: Input, windows: Mapping[str, int | None], watermarks: Sequence
             end = min(ends) if ends else None
             if end is None or begin <= end:
                 results[max(row[0] for row in combination)].append((*(row[2] for row in combination), begin, end))
-    return Expected([collections.Counter(one) for one in results], late, rejected)
+    return Expected([collections.Counter(in_batch) for in_batch in results], late, rejected)
 
 
 def check(ran: Ran, expected: Expected) -> None:
@@ -252,5 +252,5 @@ def join_text(windows: Mapping[str, int | None]) -> str:
         f"{name} " + ("[UNBOUNDED]" if size is None else f"[RANGE {size} MICROSECONDS]")
         for name, size in windows.items()
     )
-    keys = " AND ".join(f"{one}.k = {other}.k" for one, other in itertools.pairwise(names))
+    keys = " AND ".join(f"{left}.k = {right}.k" for left, right in itertools.pairwise(names))
     return f"SELECT {outputs} FROM {inputs} WHERE {keys}"

@@ -59,7 +59,9 @@ def test_two_writes_of_a_batch(joined: Any, tmp_path: Path) -> None:
     query = query.trigger(availableNow=True).start()
     query.awaitTermination()
     assert first.rows + second.rows == EXPECTED
-    places = [report["place"] for one in query.recentProgress[1:] for report in ms.spark.cell_reports(one).values()]
+    places = [
+        report["place"] for progress in query.recentProgress[1:] for report in ms.spark.cell_reports(progress).values()
+    ]
     assert set(places) <= {"host"}, "a batch that is run twice finds its host elsewhere"
 
 

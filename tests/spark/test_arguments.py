@@ -59,7 +59,7 @@ RIGHT_FOR: dict[str, tuple[Any, ...]] = {
 
 
 def is_right(argument: str, value: Any) -> bool:
-    return any(type(value) is type(one) and value == one for one in RIGHT_FOR.get(argument, ()))
+    return any(type(value) is type(right) and value == right for right in RIGHT_FOR.get(argument, ()))
 
 
 @pytest.mark.parametrize("argument", list(inspect.signature(midstream.spark.sql).parameters))

@@ -50,9 +50,9 @@ def check_seed(spark: Any, folder: Path, seed: int, **shape: Any) -> None:
     assert not joined.isStreaming
     expected = expect_case(case)
     found = multiset(rows_of(joined.toArrow()))
-    names = [one.name for one in case.outputs] + ["valid_from", "valid_to"]
+    names = [output.name for output in case.outputs] + ["valid_from", "valid_to"]
     assert joined.columns == names
-    for oracle in (multiset(one.values for one in expected.results), duck_join(case, expected.acceptance)):
+    for oracle in (multiset(result.values for result in expected.results), duck_join(case, expected.acceptance)):
         different = difference(oracle, found, names)
         assert different is None, f"seed {seed}, {shape}: {different}\n{case.text}"
 

@@ -68,7 +68,8 @@ def counted(batches: Batches, ran: Ran) -> Batches:
 def check(ran: Ran, a: Batches, b: Batches, late: int = 0) -> None:
     """The join of what stream a gave and of b, each batch judged by the watermark of the cells in the batch before."""
     marks = [
-        next((one["wm"] * 1000 for one in reports.values() if one["wm"] is not None), None) for reports in ran.reports()
+        next((report["wm"] * 1000 for report in reports.values() if report["wm"] is not None), None)
+        for reports in ran.reports()
     ]
     expected = streams.expect(Input({"a": a, "b": b}), WINDOWS, marks)
     streams.check(ran, expected)
@@ -88,9 +89,9 @@ def test_aggregation(spark: Any, tmp_path: Path) -> None:
         return grouped.count().select("k", F.col("count").alias("v"), F.window_time("window").alias("ts"))
 
     inputs = Input({"a": a, "b": b}).frames(spark, tmp_path)
-    one = ms.spark.sql(TEXT, {"a": counts(inputs["a"]), "b": inputs["b"]}, "ts", {"b": "3 seconds"}, partitions=2)
+    counting = ms.spark.sql(TEXT, {"a": counts(inputs["a"]), "b": inputs["b"]}, "ts", {"b": "3 seconds"}, partitions=2)
     both = ms.spark.sql(TEXT, {name: counts(frame) for name, frame in inputs.items()}, "ts", partitions=3)
-    ran = streams.run_all({"one": (one, tmp_path / "one"), "both": (both, tmp_path / "both")})
+    ran = streams.run_all({"one": (counting, tmp_path / "one"), "both": (both, tmp_path / "both")})
     check(ran["one"], counted(a, ran["one"]), b, late=1)
     assert {tuple(report["reached"]) for reports in ran["one"].reports() for report in reports.values()} == {("b",)}
     check(ran["both"], counted(a, ran["both"]), counted(b, ran["both"]))
@@ -137,7 +138,7 @@ def test_stream_stream_join(spark: Any, tmp_path: Path, how: str) -> None:
     joined = ms.spark.sql(TEXT, {"a": rows, "b": inputs["b"]}, "ts", {"b": "1 second"}, partitions=2)
     ran = streams.run(joined, tmp_path / "checkpoint")
     check(ran, paired(p, q, ran, how), b, late=1)
-    assert "a" not in {name for reports in ran.reports() for one in reports.values() for name in one["late"]}
+    assert "a" not in {name for reports in ran.reports() for report in reports.values() for name in report["late"]}
 
 
 def paired(p: Batches, q: Batches, ran: Ran, how: str) -> Batches:
@@ -184,7 +185,7 @@ def inputs(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
 def test_a_watermark_on_another_column(inputs: dict[str, Any], changed: list[str], place: str) -> None:
     """Also where the column that it is on has gone: Spark would stop when the watermark moves."""
     marked = inputs["a"].withWatermark("ts", "3 seconds").selectExpr("k", "v", *changed)
-    other = inputs["b"].selectExpr("k", "v", *[one for one in changed if one.endswith(" ts")])
+    other = inputs["b"].selectExpr("k", "v", *[column for column in changed if column.endswith(" ts")])
     with pytest.raises(ms.SparkError, match=f"'a' has a watermark{place}, but its event time is 'ts', and Spark takes"):
         ms.spark.sql(TEXT, {"a": marked, "b": other}, "ts", partitions=1)
 

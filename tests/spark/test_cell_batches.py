@@ -55,7 +55,7 @@ def test_rows_are_judged_by_the_watermark_of_the_batch_before(kind: str, seed: i
         found, report = cell_batch.run(None)
         stored = store.ledger.to_bytes()
         wanted = engine.push(rows, watermark=milliseconds * 1000 if milliseconds else NONE_YET)
-        assert results([from_wire(one) for one in found]) == results([wanted]), batch
+        assert results([from_wire(content) for content in found]) == results([wanted]), batch
         late += sum(report["late"].values())
         assert late == sum(engine.stats().late.values()), batch
     assert late > 0

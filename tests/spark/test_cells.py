@@ -11,7 +11,7 @@ from midstream.spark.routing.cell_numbers import cell_number, spark_hash
 
 def test_the_hash_is_that_of_spark() -> None:
     """Values that Spark 4 gives for ``SELECT hash(...)``."""
-    assert [spark_hash(one) for one in (0, 1, 42)] == [933211791, -559580957, 29417773]
+    assert [spark_hash(number) for number in (0, 1, 42)] == [933211791, -559580957, 29417773]
 
 
 def test_every_cell_has_the_int_with_its_hash() -> None:

@@ -39,12 +39,12 @@ def test_a_connect_session(java: None, tmp_path: Path) -> None:
     told = json.loads((tmp_path / "told.json").read_text())
     assert told["kind"].startswith("pyspark.sql.connect")
     assert told["partitions"] == 2
-    marks = [streams.watermark_of({"eventTime": {"watermark": one}}) for one in told["watermarks"]]
+    marks = [streams.watermark_of({"eventTime": {"watermark": watermark}}) for watermark in told["watermarks"]]
     expected = streams.expect(given, WINDOWS, marks)
     # The file sink keeps a list of its files; here all of them are of batches that have ended.
-    found = streams.rows_of(pyarrow.parquet.read_table([str(one) for one in (tmp_path / "out").glob("*.parquet")]))
+    found = streams.rows_of(pyarrow.parquet.read_table([str(path) for path in (tmp_path / "out").glob("*.parquet")]))
     assert found == expected.rows and expected.late > 0
-    assert sum(sum(one["late"].values()) for reports in told["reports"] for one in reports) == expected.late
-    assert sum(one["out"] for reports in told["reports"] for one in reports) == sum(expected.rows.values())
+    assert sum(sum(report["late"].values()) for reports in told["reports"] for report in reports) == expected.late
+    assert sum(report["out"] for reports in told["reports"] for report in reports) == sum(expected.rows.values())
     assert told["batch"] == sum(streams.expect(given, WINDOWS).rows.values())
     assert "'a' has a watermark already" in told["refused"]

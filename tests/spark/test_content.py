@@ -47,8 +47,8 @@ TYPES: list[tuple[pa.DataType, list[Any]]] = [
 
 @pytest.mark.parametrize(("type", "values"), TYPES, ids=[str(type) for type, _ in TYPES])
 def test_values_of_every_type_count_and_their_place_does_not(type: pa.DataType, values: list[Any]) -> None:
-    one, other = values
-    array = pa.array([one, other, None, one, None], type)
+    first, second = values
+    array = pa.array([first, second, None, first, None], type)
     codes = row_codes([array], 5).tolist()
     assert codes[0] == codes[3] and codes[2] == codes[4] and codes[0] != codes[1]
     assert row_codes([array.slice(1)], 4).tolist() == codes[1:]

@@ -35,9 +35,9 @@ ROWS = {
 def plans(control: Any, expected: list[str]) -> bool:
     """Whether the cells report these plans; the driver's listener hears of a batch a little after it has ended."""
     deadline = time.monotonic() + 30
-    while [one.plan for one in control.status().values()] != expected and time.monotonic() < deadline:
+    while [cell_status.plan for cell_status in control.status().values()] != expected and time.monotonic() < deadline:
         time.sleep(0.05)
-    return [one.plan for one in control.status().values()] == expected
+    return [cell_status.plan for cell_status in control.status().values()] == expected
 
 
 def part(begin: int, end: int) -> Input:
@@ -197,7 +197,7 @@ def test_a_default_folder_that_cannot_be_reached_means_off(
             ms.spark.sql(join_text(WINDOWS), frames, "ts", LONG, partitions=1)
     finally:
         spark.conf.unset("spark.sql.streaming.checkpointLocation")
-    (line,) = [one.getMessage() for one in caplog.records if "control" in one.getMessage()]
+    (line,) = [record.getMessage() for record in caplog.records if "control" in record.getMessage()]
     assert line.startswith("midstream: control is off: control: ") and "control=PATH before the first start" in line
     with pytest.raises(SparkError, match="is no folder that can be reached"):
         ms.spark.sql(join_text(WINDOWS), frames, "ts", LONG, partitions=1, control=f"{place}/control")
@@ -254,15 +254,15 @@ def test_what_cannot_be_controlled(spark: Any, tmp_path: Path) -> None:
     ],
 )
 def test_files_that_are_no_commands(text: str, reason: str) -> None:
-    ((cell, one),) = addressed(text, 4)
-    assert cell == 0 and one.refusal == f"the command was not understood: {reason}"
+    ((cell, command),) = addressed(text, 4)
+    assert cell == 0 and command.refusal == f"the command was not understood: {reason}"
 
 
 def test_a_new_checkpoint_obeys_nothing_that_it_finds() -> None:
     command = Command("(a b)", cells=(3, 1))
-    assert [cell for cell, one in addressed(command.to_json(), 4) if one.refusal is None] == [3, 1]
-    ((cell, one),) = addressed(command.to_json(), 4, is_first_batch=True)
-    assert cell == 0 and one.refusal == TOO_EARLY
+    assert [cell for cell, answer in addressed(command.to_json(), 4) if answer.refusal is None] == [3, 1]
+    ((cell, answer),) = addressed(command.to_json(), 4, is_first_batch=True)
+    assert cell == 0 and answer.refusal == TOO_EARLY
 
 
 @since("4.2")

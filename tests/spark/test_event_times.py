@@ -27,7 +27,7 @@ def rows_around(moment: int) -> Input:
     """Four batches. With a delay of two seconds the third is judged by `moment`, the fourth by a second more."""
 
     def batch(*times: int | None) -> list[tuple[Any, Any, int | None]]:
-        return [(place % 2, place * 100 + number, one) for place in range(4) for number, one in enumerate(times)]
+        return [(place % 2, place * 100 + number, ts) for place in range(4) for number, ts in enumerate(times)]
 
     at = moment
     first = batch(at - SECOND, at, at + 2 * SECOND, None)
@@ -139,8 +139,8 @@ def test_a_clock_beside_instants(spark: Any, tmp_path: Path) -> None:
     shown = pa.array(CLOCK, PLAIN)
     real = instants(shown, BERLIN).cast(ZONED)
     tables = {
-        "a": pa.table({"n": numbers, "k": [one % 2 for one in numbers], "ts": shown}),
-        "b": pa.table({"n": numbers, "k": [one % 2 for one in numbers], "ts": real}),
+        "a": pa.table({"n": numbers, "k": [number % 2 for number in numbers], "ts": shown}),
+        "b": pa.table({"n": numbers, "k": [number % 2 for number in numbers], "ts": real}),
     }
     for name, table in tables.items():
         streams.write(tmp_path / name, [table.slice(0, 13), table.slice(13)])

@@ -70,7 +70,7 @@ class Store:
     def commit(self, stamp: str, batch: dict[str, pa.Table], results: list[bytes]) -> None:
         self.stamp = stamp
         self.parcels += [(LANES[name], parcel) for name, rows in batch.items() for _, parcel in to_stored(rows)]
-        self.results += [from_wire(one) for one in results]
+        self.results += [from_wire(content) for content in results]
 
     def check(self, batches: int) -> None:
         """The results are those of one engine that was never interrupted."""
@@ -405,7 +405,7 @@ def test_sweeping_takes_nothing_from_the_living(place: Path) -> None:
         while time.monotonic() < deadline:
             sweep(place)
 
-    threads = [threading.Thread(target=one) for one in (host, host, host, sweeper, sweeper)]
+    threads = [threading.Thread(target=work) for work in (host, host, host, sweeper, sweeper)]
     for thread in threads:
         thread.start()
     for thread in threads:

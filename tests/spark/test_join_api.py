@@ -135,7 +135,7 @@ def test_names_match_without_regard_to_case(frames: dict[str, Any]) -> None:
     both = {"A": frames["a"].withColumnRenamed("ts", "Ts"), "B": frames["b"]}
     frame = ms.spark.sql(TEXT, both, "TS", {"a": "3 seconds", "b": "9 seconds"}, partitions=1)
     assert frame.columns == ["a_v", "b_v", "valid_from", "valid_to"]
-    assert ["3 seconds" in one for one in watermarks(frame)] == [True, False]
+    assert ["3 seconds" in watermark for watermark in watermarks(frame)] == [True, False]
 
 
 def test_columns_with_odd_names(spark: Any, tmp_path: Path) -> None:

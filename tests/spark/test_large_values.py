@@ -91,7 +91,7 @@ def test_many_results_wait_in_a_file_that_is_gone_when_it_is_read(small: Path) -
     spooled.put(parcels[4:])
     through = spooled.close()
     assert through[:-1] == parcels[:3] and len(list(small.iterdir())) == 1
-    assert [bytes(one) for content in through for one in spool.parcels_behind(content)] == parcels
+    assert [bytes(parcel) for content in through for parcel in spool.parcels_behind(content)] == parcels
     assert not list(small.iterdir())
     with pytest.raises(SparkError, match="gone before it was read"):
         list(spool.parcels_behind(through[-1]))

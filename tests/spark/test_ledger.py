@@ -55,19 +55,19 @@ def rows(times: list[int], text: str = "x") -> pa.Table:
 
 
 def kept_times(store: CellStore, lane: int) -> list[int]:
-    listed = [one for one in store.ledger.parcels if one.lane == lane]
-    return sorted(t for _, one in store.read(listed) for t in from_stored(one, "")["ts"].to_pylist())
+    listed = [parcel for parcel in store.ledger.parcels if parcel.lane == lane]
+    return sorted(t for _, content in store.read(listed) for t in from_stored(content, "")["ts"].to_pylist())
 
 
 def check_listed(store: CellStore, parcels: Map) -> None:
     """The ledger lists exactly what is in the map, with sizes and ends as they are."""
-    assert {one.key for one in store.ledger.parcels} == set(parcels)
+    assert {parcel.key for parcel in store.ledger.parcels} == set(parcels)
     windows = {0: 10 * SECOND, 1: 60 * SECOND}
-    for one in store.ledger.parcels:
-        content = parcels[one.key][0]
+    for parcel in store.ledger.parcels:
+        content = parcels[parcel.key][0]
         table = from_stored(content, "")
-        assert (one.size, one.rows) == (len(content), table.num_rows)
-        assert one.until == max(table["ts"].to_pylist()) + windows[one.lane]
+        assert (parcel.size, parcel.rows) == (len(content), table.num_rows)
+        assert parcel.until == max(table["ts"].to_pylist()) + windows[parcel.lane]
 
 
 def test_a_thousand_small_batches_leave_few_parcels() -> None:
@@ -88,7 +88,7 @@ def test_a_thousand_small_batches_leave_few_parcels() -> None:
         store.merge(watermark)
         store.ledger = Ledger.from_bytes(store.ledger.to_bytes(), "cell 0 of 2")
         for lane in (0, 1):
-            most = max(most, sum(one.lane == lane for one in store.ledger.parcels))
+            most = max(most, sum(parcel.lane == lane for parcel in store.ledger.parcels))
         if batch % 100 == 99:
             check_listed(store, parcels)
             for lane, window in ((0, 10 * SECOND), (1, 60 * SECOND)):
@@ -119,12 +119,12 @@ def test_parcels_of_every_size_stay_few() -> None:
         store.add(1, table)
         total += count
         store.merge(batch)
-        assert all(one.size <= LARGEST_PARCEL and one.until is None for one in store.ledger.parcels)
-        small = [one for one in store.ledger.parcels if one.size < 1 << 20]
+        assert all(parcel.size <= LARGEST_PARCEL and parcel.until is None for parcel in store.ledger.parcels)
+        small = [parcel for parcel in store.ledger.parcels if parcel.size < 1 << 20]
         assert len(small) <= FEW
     assert kept_times(store, 1) == list(range(total))
     assert (
-        sum(one.size for one in store.ledger.parcels)
+        sum(parcel.size for parcel in store.ledger.parcels)
         == store.ledger.stored_bytes
         == sum(len(content) for (content,) in parcels.values())
     )
@@ -136,11 +136,11 @@ def test_parcels_expire_with_their_last_row() -> None:
     store.add(0, rows([0, 7 * SECOND]))
     store.add(0, rows([]))
     store.add(1, rows([3]))
-    assert [one.until for one in store.ledger.parcels] == [17 * SECOND, 60 * SECOND + 3]
+    assert [parcel.until for parcel in store.ledger.parcels] == [17 * SECOND, 60 * SECOND + 3]
     store.expire(17 * SECOND)
     assert len(parcels) == 2
     store.expire(17 * SECOND + 1)
-    assert [one.lane for one in store.ledger.parcels] == [1] == [lane for _, lane in parcels]
+    assert [parcel.lane for parcel in store.ledger.parcels] == [1] == [lane for _, lane in parcels]
 
 
 def test_merged_parcels_lose_rows_that_no_window_has() -> None:
@@ -148,9 +148,9 @@ def test_merged_parcels_lose_rows_that_no_window_has() -> None:
     for time in range(MERGED_AT_ONCE):
         store.add(0, rows([time * SECOND]))
     store.merge(13 * SECOND)
-    (one,) = store.ledger.parcels
+    (parcel,) = store.ledger.parcels
     assert kept_times(store, 0) == [time * SECOND for time in range(3, MERGED_AT_ONCE)]
-    assert (one.rows, one.until) == (MERGED_AT_ONCE - 3, (MERGED_AT_ONCE + 9) * SECOND)
+    assert (parcel.rows, parcel.until) == (MERGED_AT_ONCE - 3, (MERGED_AT_ONCE + 9) * SECOND)
     check_listed(store, parcels)
 
 
@@ -313,9 +313,9 @@ def test_stored_parcels_leave_by_the_windows_of_now(before: str, now: str, until
     store.ledger.reached = {"a": 9 * SECOND, "b": 0}
     spec = spec_of(TEXT.replace("RANGE 10 SECONDS", now), allow_incomplete=True)
     again = opened(store.ledger.to_bytes(), spec, "cell 0 of 2")
-    assert [one.until for one in again.parcels] == [until, 60 * SECOND]
+    assert [parcel.until for parcel in again.parcels] == [until, 60 * SECOND]
     assert opened(again.to_bytes(), spec, "cell 0 of 2").parcels == again.parcels
-    assert {one.key for one in again.parcels} == set(parcels)
+    assert {parcel.key for parcel in again.parcels} == set(parcels)
 
 
 def test_a_larger_window_is_taken_where_that_is_allowed() -> None:

@@ -77,20 +77,20 @@ def overlay(source: Path, target: Path, chosen: Callable[[Path], bool]) -> None:
 def test_the_files_of_attempts_in_every_mix(spark: Any, tmp_path: Path) -> None:
     """One attempt and another have left logs of changes, a third has left snapshots."""
     whole = given()
-    one, other, third = (tmp_path / f"checkpoint{at}" for at in range(3))
-    for at, checkpoint in enumerate((one, other, third)):
+    first, second, third = (tmp_path / f"checkpoint{at}" for at in range(3))
+    for at, checkpoint in enumerate((first, second, third)):
         shuffled(part(whole, 0, BATCHES), at).write(tmp_path / str(at))
         settings = {CHECKPOINT_FORMAT: "1", CHANGELOG: "false" if at == 2 else "true"}
         start(spark, tmp_path / str(at), checkpoint, settings)
-    assert parcels(spark, one, "1") == parcels(spark, other, "1") == parcels(spark, third, "1")
+    assert parcels(spark, first, "1") == parcels(spark, second, "1") == parcels(spark, third, "1")
     part(whole, BATCHES, BATCHES + MORE).write(tmp_path / "0", first=BATCHES)
     expected = expect(whole, WINDOWS).by_batch[BATCHES:]
     for mix in range(4):
         mixed = tmp_path / f"mix{mix}"
-        shutil.copytree(one, mixed)
+        shutil.copytree(first, mixed)
         rng = random.Random(mix)
         # The files that a snapshot names have names of their own, and are there before it is.
-        overlay(other, mixed, lambda path, rng=rng: path.suffix == ".sst" or rng.random() < 0.5)
+        overlay(second, mixed, lambda path, rng=rng: path.suffix == ".sst" or rng.random() < 0.5)
         if mix:
             names = (f"{mix}.zip", f"{mix + 1}.zip")
             overlay(third, mixed, lambda path, names=names: path.suffix == ".sst" or path.name in names)

@@ -59,14 +59,14 @@ COLUMNS: dict[str, pa.Array] = {
 }
 
 
-def equal(one: pa.Table, other: pa.Table) -> bool:
+def equal(left: pa.Table, right: pa.Table) -> bool:
     """Equal in type and values; NaN is NaN, and -0.0 is not 0.0."""
-    return one.schema.equals(other.schema) and shown(one) == shown(other)
+    return left.schema.equals(right.schema) and shown(left) == shown(right)
 
 
 def shown(table: pa.Table) -> str:
     """The values as text; timestamps as numbers, since Python's do not go that far."""
-    columns = [one.cast(pa.int64()) if pa.types.is_timestamp(one.type) else one for one in table.columns]
+    columns = [column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column for column in table.columns]
     return repr([column.to_pylist() for column in columns])
 
 
@@ -79,7 +79,7 @@ def test_every_column_comes_back(name: str) -> None:
             [1] * len(table) if largest == 1 and len(table) else [len(table)]
         )
         back = [from_stored(content, "here") for _, content in parts]
-        assert all(equal(part, one) for (part, _), one in zip(parts, back, strict=True))
+        assert all(equal(part, read) for (part, _), read in zip(parts, back, strict=True))
         assert equal(table, pa.concat_tables(back))
     assert equal(from_wire(to_wire(table)), table)
 
@@ -93,13 +93,13 @@ def test_random_integers_come_back(seed: int) -> None:
         numbers.sort()
     if seed % 5 == 0:
         numbers = np.cumsum(numbers)
-    table = pa.table({"x": numbers, "t": pa.array(numbers).cast(ZONED), "s": [str(one) for one in numbers]})
+    table = pa.table({"x": numbers, "t": pa.array(numbers).cast(ZONED), "s": [str(number) for number in numbers]})
     ((_, content),) = to_stored(table)
     assert equal(from_stored(content, "here"), table)
 
 
 def test_slices_and_chunks_are_stored_as_their_rows() -> None:
-    whole = pa.table({"x": list(range(100)), "s": [str(one) for one in range(100)]})
+    whole = pa.table({"x": list(range(100)), "s": [str(number) for number in range(100)]})
     chunked = pa.concat_tables([whole.slice(10, 5), whole.slice(90), whole.slice(0, 1)])
     ((_, content),) = to_stored(chunked)
     assert from_stored(content, "here").to_pylist() == chunked.to_pylist()

@@ -124,7 +124,7 @@ def test_a_stalled_stream_is_named_and_joins_go_on(spark: Any, tmp_path: Path) -
     assert last.rows_in == {"a": 6, "b": 6} and last.rows_out == len(expected.by_batch[3])
     assert Progress.of(ran.reports()[0]).rows_in == {"a": 6, "b": 6, "c": 6}
     for reports in ran.reports():
-        assert all(len(json.dumps(one)) <= LARGEST_REPORT for one in reports.values())
+        assert all(len(json.dumps(report)) <= LARGEST_REPORT for report in reports.values())
 
 
 def test_a_stream_whose_rows_are_filtered_out_does_not_hold_back(spark: Any, tmp_path: Path) -> None:
@@ -161,13 +161,13 @@ def test_idle_cells_are_called_and_purge(spark: Any, tmp_path: Path) -> None:
     ran.progress = list(query.recentProgress)
     streams.check(ran, streams.expect(given, WINDOWS, ran.watermarks))
     reports = ran.reports()
-    assert [sorted(one) for one in reports] == [[0, 1]] * 5
+    assert [sorted(by_cell) for by_cell in reports] == [[0, 1]] * 5
     assert all(
-        one["wm"] == (mark and mark // 1000)
+        report["wm"] == (mark and mark // 1000)
         for all_of, mark in zip(reports, ran.watermarks, strict=True)
-        for one in all_of.values()
+        for report in all_of.values()
     )
-    assert [one[1]["parcels"] for one in reports] == [3, 3, 0, 0, 0]
+    assert [by_cell[1]["parcels"] for by_cell in reports] == [3, 3, 0, 0, 0]
     purged = reports[2][1]
     assert purged["stored"] == 0 and purged["in"] == {}
     busy = reports[3][0]
@@ -179,7 +179,7 @@ def test_idle_cells_are_called_and_purge(spark: Any, tmp_path: Path) -> None:
 
 def test_two_joins_in_one_query_do_not_mix_their_reports(spark: Any, tmp_path: Path) -> None:
     rows = [[(k, k, number * SECOND) for k in range(6)] for number in range(2)]
-    given = Input({"a": rows, "b": rows, "c": [one[:2] for one in rows]})
+    given = Input({"a": rows, "b": rows, "c": [row[:2] for row in rows]})
     frames = given.frames(spark, tmp_path / "in")
     windows: dict[str, dict[str, int | None]] = {
         "ab": {"a": SECOND, "b": SECOND},
@@ -188,7 +188,7 @@ def test_two_joins_in_one_query_do_not_mix_their_reports(spark: Any, tmp_path: P
     joins = [
         ms.spark.sql(
             streams.join_text(own),
-            {one: frames[one] for one in own},
+            {stream: frames[stream] for stream in own},
             "ts",
             partitions=2,
             name=name,
@@ -201,10 +201,10 @@ def test_two_joins_in_one_query_do_not_mix_their_reports(spark: Any, tmp_path: P
     query.awaitTermination()
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     for name, own in windows.items():
-        expected = streams.expect(Input({one: given.batches[one] for one in own}), own)
-        found = [ms.spark.cell_reports(one, name) for one in query.recentProgress]
-        assert [sum(cell["out"] for cell in one.values()) for one in found][:2] == [
-            sum(one.values()) for one in expected.by_batch
+        expected = streams.expect(Input({stream: given.batches[stream] for stream in own}), own)
+        found = [ms.spark.cell_reports(progress, name) for progress in query.recentProgress]
+        assert [sum(cell["out"] for cell in reports.values()) for reports in found][:2] == [
+            sum(results.values()) for results in expected.by_batch
         ]
         assert set(ms.spark.progress(query, name).plans.values()) == {f"({' '.join(own)})"}
         told = json.loads((tmp_path / name / "status" / "cells.json").read_text())

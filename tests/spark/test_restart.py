@@ -221,13 +221,13 @@ def test_a_checkpoint_that_cannot_be_read(
         frames = {name: streams.stream(spark, tmp_path / name) for name in WINDOWS}
         return ms.spark.sql(TEXT, frames, "ts", streams.LONG, partitions=1)
 
-    one = Input({name: rows[:1] for name, rows in GIVEN.batches.items()})
-    one.write(tmp_path)
+    single = Input({name: rows[:1] for name, rows in GIVEN.batches.items()})
+    single.write(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(operator, "JoinProcessor", Writing)
         frame = query()
     streams.run(frame, tmp_path / "checkpoint")
-    one.write(tmp_path, 1)
+    single.write(tmp_path, 1)
     assert told in streams.failure(query(), tmp_path / "checkpoint")
 
 

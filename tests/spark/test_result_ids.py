@@ -35,12 +35,12 @@ def test_each_result_has_a_name_of_its_own_that_no_order_changes(seed: int) -> N
     values = [rng.randrange(8) for _ in range(rng.randrange(1, 60))]
     again = rng.sample(values, len(values))
     cuts = [sorted(rng.randrange(len(values) + 1) for _ in range(3)) for _ in range(2)]
-    one, other = (
+    first, second = (
         named(7, {3: [rows[begin:end] for begin, end in zip([0, *cut], [*cut, len(rows)], strict=True)]})
         for rows, cut in zip((values, again), cuts, strict=True)
     )
-    assert len({name for name, _ in one}) == len(values)
-    assert sorted(one) == sorted(other)
+    assert len({name for name, _ in first}) == len(values)
+    assert sorted(first) == sorted(second)
 
 
 @pytest.mark.parametrize("seed", range(20))

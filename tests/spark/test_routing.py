@@ -44,7 +44,7 @@ def moment(hour: int) -> datetime.datetime:
     return datetime.datetime(2024, 1, 1, hour, tzinfo=datetime.timezone.utc)
 
 
-def table(rows: int, seed: int = 0, keys: int = 10, nulls: float = 0.1) -> pa.Table:
+def make_table(rows: int, seed: int = 0, keys: int = 10, nulls: float = 0.1) -> pa.Table:
     rng = random.Random(seed)
 
     def maybe(value: Any) -> Any:
@@ -66,8 +66,8 @@ def table(rows: int, seed: int = 0, keys: int = 10, nulls: float = 0.1) -> pa.Ta
 
 def bag(tables: Iterable[pa.Table]) -> collections.Counter[Any]:
     """The rows of tables as a multiset."""
-    plain = [one.drop_columns([name for name in one.column_names if name == "tags"]) for one in tables]
-    return multiset(row for one in plain for row in rows_of(one))
+    plain = [table.drop_columns([name for name in table.column_names if name == "tags"]) for table in tables]
+    return multiset(row for table in plain for row in rows_of(table))
 
 
 def agrees(query: Query, data: dict[str, pa.Table], cells: int, **options: Any) -> CellsRun:
@@ -75,8 +75,8 @@ def agrees(query: Query, data: dict[str, pa.Table], cells: int, **options: Any) 
     run = CellsRun(routing_for(query, cells, **options))
     whole = ms.Engine(query)
     total = 0
-    for begin in range(0, max(one.num_rows for one in data.values()), 40):
-        batch = {name: one.slice(begin, 40) for name, one in data.items()}
+    for begin in range(0, max(table.num_rows for table in data.values()), 40):
+        batch = {name: table.slice(begin, 40) for name, table in data.items()}
         expected = bag([whole.push(batch, watermark=begin // 2 - 20)])
         assert bag(run.push(batch, watermark=begin // 2 - 20)) == expected
         total += sum(expected.values())
@@ -85,7 +85,7 @@ def agrees(query: Query, data: dict[str, pa.Table], cells: int, **options: Any) 
 
 
 def data_for(query: Query, rows: int = 120, **options: Any) -> dict[str, pa.Table]:
-    return {name: table(rows, seed, **options) for seed, name in enumerate(query.streams)}
+    return {name: make_table(rows, seed, **options) for seed, name in enumerate(query.streams)}
 
 
 KEY = make("SELECT o.id, p.n FROM o [W], p [W] WHERE o.id = p.id")
@@ -221,7 +221,7 @@ def test_only_needed_columns_travel_and_filters_are_done() -> None:
     assert cell.schemas["p"] == pa.schema({"id": pa.int64(), "f": pa.float64(), "c": pa.string(), "ts": pa.int64()}), (
         "dictionaries travel as values"
     )
-    assert all(one.filters == () for one in cell.inputs)
+    assert all(relation.filters == () for relation in cell.inputs)
     assert cell.output_schema.equals(query.output_schema)
 
 
@@ -237,9 +237,11 @@ def test_rows_windows_keep_everything() -> None:
     query = make("SELECT a.n FROM o [ROWS 3] a, o [W] b, p [W] WHERE a.id = b.n AND b.n = p.id AND a.s = 'x'")
     routing = routing_for(query, 1)
     assert lanes(routing) == [("o", ["a", "b"]), ("p", ["p"])]
-    assert [one.filters for one in routing.cell_query.inputs] == [one.filters for one in query.inputs]
+    assert [relation.filters for relation in routing.cell_query.inputs] == [
+        relation.filters for relation in query.inputs
+    ]
     assert routing.cell_query.schemas["o"].names == ["id", "n", "s", "ts"]
-    split = Router(routing, "o").split(table(50))
+    split = Router(routing, "o").split(make_table(50))
     assert split.dropped == 0 and split.parts[0].rows.num_rows == 50
 
 
@@ -247,7 +249,7 @@ def test_a_table_that_only_multiplies_keeps_a_column() -> None:
     query = make("SELECT o.id FROM o [W] CROSS JOIN p")
     routing = routing_for(query, 4)
     assert routing.cell_query.schemas["p"].names == ["id"]
-    assert sum(part.home for part in Router(routing, "p").split(table(20)).parts) == 20
+    assert sum(part.home for part in Router(routing, "p").split(make_table(20)).parts) == 20
 
 
 def test_a_routing_can_be_sent() -> None:
@@ -309,27 +311,27 @@ def test_hot_rows_are_spread_evenly() -> None:
     routing = routing_for(KEY, 8, hot_keys={"p.id": [1]})
     found = split(routing, "o", numbered([1] * 16_000))
     counts = [part.rows.num_rows for part in found.parts]
-    assert len(counts) == 8 and max(abs(one - 2000) for one in counts) < 300
+    assert len(counts) == 8 and max(abs(count - 2000) for count in counts) < 300
 
 
 @pytest.mark.parametrize("cells", [2, 3, 8])
 def test_consecutive_integers_are_spread_evenly(cells: int) -> None:
     counts = [part.rows.num_rows for part in split(routing_for(KEY, cells), "o", numbered(list(range(24_000)))).parts]
     mean = 24_000 / cells
-    assert len(counts) == cells and max(abs(one - mean) for one in counts) < 6 * mean**0.5
+    assert len(counts) == cells and max(abs(count - mean) for count in counts) < 6 * mean**0.5
 
 
 def test_where_a_row_goes_does_not_depend_on_where_it_stands() -> None:
-    rows = table(300)
+    rows = make_table(300)
     order = np.random.default_rng(3).permutation(300)
     for query in (KEY, CHAIN, make("SELECT o.ts, p.s, o.tags FROM o [W], p [W] WHERE o.f < p.f")):
         routing = routing_for(query, 6, hot_keys=None if not query.key_classes else {"o.id": [1]})
-        whole, shuffled = (split(routing, "o", one) for one in (rows, rows.take(pa.array(order))))
+        whole, shuffled = (split(routing, "o", table) for table in (rows, rows.take(pa.array(order))))
         parts = [split(routing, "o", rows.slice(begin, 7)) for begin in range(0, 300, 7)]
         expected = {part.cell: bag([part.rows]) for part in whole.parts}
         for others in ([shuffled], parts):
             found: dict[int, list[pa.Table]] = collections.defaultdict(list)
-            for part in (part for one in others for part in one.parts):
+            for part in (part for routed in others for part in routed.parts):
                 found[part.cell].append(part.rows)
             assert {cell: bag(tables) for cell, tables in found.items()} == expected
 
@@ -361,15 +363,15 @@ def test_one_cell_takes_the_columns_as_they_are() -> None:
 
 
 def test_batches_chunks_and_empty_tables() -> None:
-    rows = table(60)
+    rows = make_table(60)
     for cells in (1, 4):
         routing = routing_for(CHAIN, cells)
         whole = split(routing, "p", rows)
         batch = split(routing, "p", rows.combine_chunks().to_batches()[0])
         chunked = split(routing, "p", pa.concat_tables([rows.slice(0, 7), rows.slice(7)]))
         for other in (batch, chunked):
-            assert [(one.cell, one.home, one.rows.to_pylist()) for one in other.parts] == [
-                (one.cell, one.home, one.rows.to_pylist()) for one in whole.parts
+            assert [(part.cell, part.home, part.rows.to_pylist()) for part in other.parts] == [
+                (part.cell, part.home, part.rows.to_pylist()) for part in whole.parts
             ]
         assert split(routing, "p", rows.slice(0, 0)) == Split((), 0, 0, {})
 
@@ -449,8 +451,8 @@ def test_the_first_difference_is_told(query: Query, cells: int, options: dict[st
 
 def test_the_spread_input_of_hot_keys_is_part_of_the_fingerprint() -> None:
     """Rows that were spread must not be copied later, nor the other way round."""
-    one, other = (routing_for(KEY, 4, rates, {"o.id": [1]}).fingerprint() for rates in (None, {"p": 2}))
-    assert "spread o" in str(difference(one, other)) and "spread p" in str(difference(one, other))
+    plain, weighted = (routing_for(KEY, 4, rates, {"o.id": [1]}).fingerprint() for rates in (None, {"p": 2}))
+    assert "spread o" in str(difference(plain, weighted)) and "spread p" in str(difference(plain, weighted))
 
 
 def test_explanation() -> None:

@@ -39,8 +39,8 @@ def draw_hot_keys(case: Case, query: Query, rng: random.Random) -> dict[str, lis
     """Values of some key columns that the input has."""
     rows = [row for push in case.pushes for row in push.rows]
     hot: dict[str, list[Any]] = {}
-    for one in query.key_classes:
-        number, expr = rng.choice(one.keys)
+    for key_class in query.key_classes:
+        number, expr = rng.choice(key_class.keys)
         bare = expr.operand if isinstance(expr, Cast) else expr
         if not isinstance(bare, Column):
             continue
@@ -67,7 +67,7 @@ def check(seed: int, cells: Sequence[int] = CELLS, **shape: Any) -> None:
         rng = random.Random(seed)
         for number, (push, rows) in enumerate(zip(case.pushes, expected.by_push(case), strict=True)):
             found = run.push(dressed(case, push, rng, only_arrow=True), expected.acceptance.watermarks[number + 1])
-            different = difference(rows, multiset(row for one in found for row in rows_of(one)), names)
+            different = difference(rows, multiset(row for table in found for row in rows_of(table)), names)
             assert different is None, (
                 f"seed {seed}, {shape}, push {number}: {different}\n{case.text}\n{routing.explain()}"
             )

@@ -40,7 +40,7 @@ def session(spark: Any) -> Any:
 
 def said(caplog: pytest.LogCaptureFixture, what: str, level: int = logging.INFO) -> list[str]:
     """The lines of a level that speak of something."""
-    told = [one.getMessage() for one in caplog.records if one.name == "midstream" and one.levelno == level]
+    told = [record.getMessage() for record in caplog.records if record.name == "midstream" and record.levelno == level]
     return [line for line in told if what in line]
 
 

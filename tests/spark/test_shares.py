@@ -81,16 +81,17 @@ def test_no_other_grid_sends_fewer_rows(seed: int) -> None:
         shares = shares_for(found, cells, rates)
         assert math.prod(shares.sizes) == cells
         dimensions = shares.dimensions
-        assert all(any(number in one.inputs for one in dimensions) for number in range(len(found.inputs)))
+        assert all(any(number in dimension.inputs for dimension in dimensions) for number in range(len(found.inputs)))
 
         def sent(sizes: tuple[int, ...], found: Query = found, dimensions: Any = dimensions) -> int:
             return sum(
-                rates[alias] * math.prod(s for s, one in zip(sizes, dimensions, strict=True) if i not in one.inputs)
+                rates[alias]
+                * math.prod(s for s, dimension in zip(sizes, dimensions, strict=True) if i not in dimension.inputs)
                 for i, alias in enumerate(found.aliases)
             )
 
         if len(dimensions) <= 5:
-            divisors = [one for one in range(1, cells + 1) if cells % one == 0]
+            divisors = [divisor for divisor in range(1, cells + 1) if cells % divisor == 0]
             grids = itertools.product(divisors, repeat=len(dimensions))
             assert sent(shares.sizes) == min(sent(sizes) for sizes in grids if math.prod(sizes) == cells)
 

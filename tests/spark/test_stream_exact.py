@@ -33,7 +33,7 @@ def spark_case(seed: int, **shape: Any) -> Case:
     case = dataclasses.replace(make_case(seed, time=time, carried="none", **shape), max_jump=None, clocks=())
     sources = {}
     for name, source in case.sources.items():
-        fields = [pa.field(one.name, spark_type(one.type)) for one in source.schema]
+        fields = [pa.field(field.name, spark_type(field.type)) for field in source.schema]
         sources[name] = dataclasses.replace(source, schema=pa.schema(fields))
     case = dataclasses.replace(case, sources=sources)
     return case.with_pushes([dataclasses.replace(push, rows=_within(case, push.rows)) for push in case.pushes])
@@ -42,7 +42,7 @@ def spark_case(seed: int, **shape: Any) -> Case:
 def _within(case: Case, rows: Sequence[Any]) -> tuple[Any, ...]:
     """Without moments that microseconds do not reach; a random case may have them in seconds."""
     stamps = {
-        name: {one.name for one in source.schema if pa.types.is_timestamp(one.type)}
+        name: {field.name for field in source.schema if pa.types.is_timestamp(field.type)}
         for name, source in case.sources.items()
     }
     return tuple(
@@ -97,7 +97,7 @@ def check(case: Case, ran: Ran, enough_delay: bool, label: str) -> Acceptance:
     given = [NONE_YET if mark is None else mark for mark in ran.watermarks]
     replayed = case.with_pushes(Push(push.rows, given[min(at, len(given) - 1)]) for at, push in enumerate(case.pushes))
     expected = expect_case(replayed)
-    names = [one.name for one in case.outputs] + ["valid_from", "valid_to"]
+    names = [output.name for output in case.outputs] + ["valid_from", "valid_to"]
     label = f"{label}\n{case.text}\nwatermarks {ran.watermarks}"
     if enough_delay:
         assert not expected.acceptance.counts(reason_is_late=True), label
@@ -115,8 +115,8 @@ def check(case: Case, ran: Ran, enough_delay: bool, label: str) -> Acceptance:
 
 def check_counters(case: Case, ran: Ran, acceptance: Acceptance, label: str) -> None:
     """Every row is counted once: in, dropped (by a filter or a null key) or rejected; late ones are among the first."""
-    rejected = sum(sum(one.values()) for one in acceptance.counts(reason_is_late=False).values())
-    late = sum(sum(one.values()) for one in acceptance.counts(reason_is_late=True).values())
+    rejected = sum(sum(counts.values()) for counts in acceptance.counts(reason_is_late=False).values())
+    late = sum(sum(counts.values()) for counts in acceptance.counts(reason_is_late=True).values())
     rows = sum(len(push.rows) for push in case.pushes)
     assert ran.total("in") + ran.total("dropped") + ran.total("rejected") == rows, label
     assert ran.total("rejected") == rejected, label
@@ -196,7 +196,7 @@ def run_until(frame: Any, checkpoint: Path, batches: int) -> Ran:
         while not done.wait(1) and query.isActive:
             pass
         problem = query.exception()  # to stop a batch half-way makes one too
-        ran.progress = [one for one in query.recentProgress if one.batchId < batches]
+        ran.progress = [progress for progress in query.recentProgress if progress.batchId < batches]
     finally:
         query.stop()
     assert problem is None
@@ -216,8 +216,8 @@ def test_rate_micro_batch_source(spark: Any, tmp_path: Path) -> None:
             "startTimestamp": begin,
             "advanceMillisPerBatch": 4000,
         }
-        one = source.options(**options).load()
-        frames[name] = one.selectExpr(
+        loaded = source.options(**options).load()
+        frames[name] = loaded.selectExpr(
             f"(value * 7 + {place}) % 11 AS k",
             "value AS v",
             f"timestamp - make_dt_interval(0, 0, 0, (value * {place + 3}) % 13) AS ts",

@@ -175,18 +175,20 @@ def test_values_take_the_declared_type() -> None:
         {"d": 2, "u": None, "m": [("b", 2)], "s": None, "l": [None], "c": None, "z": None},
     ]
     table = as_table(rows, schema)
-    assert table.schema.types == [one.value_type if pa.types.is_dictionary(one) else one for one in schema.types]
+    assert table.schema.types == [
+        type_.value_type if pa.types.is_dictionary(type_) else type_ for type_ in schema.types
+    ]
     assert table.column("m").to_pylist() == [[("a", 1)], [("b", 2)]]
     assert table.column("s").to_pylist() == [{"a": 1, "b": None}, None]
 
 
 ZONED = pa.schema({"ts": pa.timestamp("us", "UTC"), "id": pa.int64(), "name": pa.string()})
-AWARE = [one.replace(tzinfo=datetime.timezone.utc) for one in TIMES]
+AWARE = [time.replace(tzinfo=datetime.timezone.utc) for time in TIMES]
 
 
 def test_moments_with_a_zone() -> None:
     engine = made(ZONED, {"ts": "timestamp[us, tz=UTC]", "id": int, "amount": float})
-    east = [one.astimezone(datetime.timezone(datetime.timedelta(hours=2))) for one in AWARE]
+    east = [time.astimezone(datetime.timezone(datetime.timedelta(hours=2))) for time in AWARE]
     engine.push({"orders": {**COLUMNS, "ts": east}})
     out = engine.push({"payments": [{"ts": AWARE[1], "id": 1, "amount": 12.5}]})
     assert out.column("valid_from").to_pylist() == [AWARE[1]]
@@ -206,7 +208,7 @@ REFUSED = {
     "lazy": (pl.LazyFrame(COLUMNS), "push: 'orders' is polars.LazyFrame; call its collect() first"),
     "dataset": (ds.dataset(pa.table(COLUMNS)), "pyarrow.InMemoryDataset; call its to_table() first"),
     "one row": ({"ts": TIMES[0], "id": 1}, "has a column 'ts' that is datetime.datetime; give a list of values"),
-    "generator": ({"ts": (one for one in TIMES)}, "has a column 'ts' that is generator; give a list of values"),
+    "generator": ({"ts": (time for time in TIMES)}, "has a column 'ts' that is generator; give a list of values"),
     "lengths": ({"ts": TIMES, "id": [1]}, "push: 'orders' has 2 values in column 'ts' but 1 in 'id'"),
     "mixed": (
         pd.DataFrame({**COLUMNS, "id": [1, "a"]}),
@@ -220,7 +222,7 @@ REFUSED = {
     "fraction": ({**COLUMNS, "id": [1.5, 2]}, "column 'id' of 'orders' is double and does not cast to int64"),
     "truth": ({**COLUMNS, "id": [True, False]}, "column 'id' of 'orders' is bool and does not cast to int64"),
     "numbers as moments": ({**COLUMNS, "ts": [0, 1]}, "column 'ts' of 'orders' is int64 and does not cast"),
-    "days as moments": ({**COLUMNS, "ts": [one.date() for one in TIMES]}, "column 'ts' of 'orders' is date32"),
+    "days as moments": ({**COLUMNS, "ts": [time.date() for time in TIMES]}, "column 'ts' of 'orders' is date32"),
     "zone": ({**COLUMNS, "ts": AWARE}, r"column 'ts' of 'orders' is timestamp\[us, tz=UTC\] and does not cast"),
     "half a zone": ({**COLUMNS, "ts": [TIMES[0], AWARE[1]]}, "mixes datetimes with and without a time zone"),
     "failing": (

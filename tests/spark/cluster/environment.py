@@ -37,7 +37,11 @@ def _needed() -> set[str]:
         if name not in found:
             found.add(name)
             needs = [Requirement(text) for text in distribution(name).requires or ()]
-            to_do += [one.name for one in needs if one.marker is None or one.marker.evaluate({"extra": ""})]
+            to_do += [
+                requirement.name
+                for requirement in needs
+                if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            ]
     return found
 
 

@@ -44,10 +44,16 @@ def main(folder: Path) -> None:
     writer = joined.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(availableNow=True).start(str(folder / "output"))
     query.awaitTermination()
-    batches = [list(midstream.spark.cell_reports(one).values()) for one in query.recentProgress if one.numInputRows]
+    batches = [
+        list(midstream.spark.cell_reports(progress).values())
+        for progress in query.recentProgress
+        if progress.numInputRows
+    ]
     told = {
         "master": spark.sparkContext.master,
-        "seconds": [one.durationMs["triggerExecution"] / 1000 for one in query.recentProgress if one.numInputRows],
+        "seconds": [
+            progress.durationMs["triggerExecution"] / 1000 for progress in query.recentProgress if progress.numInputRows
+        ],
         "places": [[report["place"] for report in reports] for reports in batches],
         "whereabouts": spark.sparkContext.parallelize(range(8), 8).mapPartitions(whereabouts).distinct().collect(),
     }

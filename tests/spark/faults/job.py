@@ -64,7 +64,9 @@ def listener_of(journal: Journal) -> Any:
 
         def onQueryProgress(self, event: Any) -> None:
             reports = midstream.spark.cell_reports(event.progress)
-            told = {cell: {name: one[name] for name in ("place", "loads", "host")} for cell, one in reports.items()}
+            told = {
+                cell: {name: report[name] for name in ("place", "loads", "host")} for cell, report in reports.items()
+            }
             journal.write("batch", batch=event.progress.batchId, cells=told, rows=event.progress.numInputRows)
 
         def onQueryIdle(self, event: Any) -> None:

@@ -156,7 +156,7 @@ class Run:
             return []
         lines = self.journal_path.read_text().split("\n")[:-1]
         told = [json.loads(line) for line in lines]
-        return told if event is None else [one for one in told if one["event"] == event]
+        return told if event is None else [line for line in told if line["event"] == event]
 
     # Processes -------------------------------------------------------------------------------------------------------
 
@@ -246,9 +246,9 @@ class Run:
             WHERE greatest(a.ts, b.ts, c.ts) <= least(a.ts, b.ts, c.ts) + INTERVAL 4 SECONDS
             """
         )
-        files = ", ".join(f"'{one}'" for one in self._sink_files(name))
+        files = ", ".join(f"'{path}'" for path in self._sink_files(name))
         connection.execute(f"CREATE TABLE found AS FROM read_parquet([{files}])")
-        counts = [connection.execute(f"SELECT count(*) FROM {one}").fetchone()[0] for one in ("expected", "found")]
+        counts = [connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("expected", "found")]
         missing = connection.execute("FROM expected EXCEPT ALL FROM found").fetchall()
         extra = connection.execute("FROM found EXCEPT ALL FROM expected").fetchall()
         assert (len(missing), len(extra)) == (0, 0), (counts, missing[:5], extra[:5])

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 def _cells(run: Run) -> list[list[dict[str, Any]]]:
     """What the cells reported, by batch."""
-    return [list(one["cells"].values()) for one in run.journal("batch") if one["cells"]]
+    return [list(batch["cells"].values()) for batch in run.journal("batch") if batch["cells"]]
 
 
 def _leftovers(run: Run) -> list[str]:

@@ -106,7 +106,9 @@ class Run:
 
     def changes(self) -> list[tuple[str, str | None]]:
         """The plan of each cell and how far its migration is."""
-        return [(one.plan, one.phase) for one in control(self.folder / "control").status().values()]
+        return [
+            (cell_status.plan, cell_status.phase) for cell_status in control(self.folder / "control").status().values()
+        ]
 
     def is_changing(self) -> bool:
         return (self.folder / "told").exists() and (kafka_demo.NEW_PLAN, "running") in self.changes()
@@ -141,7 +143,7 @@ def database(folder: Path) -> duckdb.DuckDBPyConnection:
         rows = f"SELECT * REPLACE (make_timestamptz(ts) AS ts) FROM {source}"
         connection.execute(f"CREATE TABLE {stream} AS {rows}")
     connection.execute(f"CREATE TABLE expected AS {kafka_demo.BATCH_SQL}")
-    files = ", ".join(f"'{one}'" for one in sink_files(folder / "results"))
+    files = ", ".join(f"'{path}'" for path in sink_files(folder / "results"))
     connection.execute(f"CREATE TABLE found AS FROM read_parquet([{files}])")
     connection.execute(f"CREATE TABLE messages AS FROM read_parquet('{folder}/messages/*.parquet')")
     return connection

@@ -51,13 +51,13 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("bundle", BUNDLES, ids=lambda one: one.name)
+@pytest.mark.parametrize("bundle", BUNDLES, ids=lambda bundle: bundle.name)
 def test_the_pom_names_every_jar(bundle: kafka_jars.Bundle) -> None:
     space = "{http://maven.apache.org/POM/4.0.0}"
     root = xml.etree.ElementTree.fromstring(bundle.pom())
     found = [
-        ":".join(one.findtext(f"{space}{part}", "") for part in ("groupId", "artifactId", "version"))
-        for one in root.iter(f"{space}dependency")
+        ":".join(dependency.findtext(f"{space}{part}", "") for part in ("groupId", "artifactId", "version"))
+        for dependency in root.iter(f"{space}dependency")
     ]
     assert tuple(found) == bundle.coordinates
     exclusions = len(list(root.iter(f"{space}exclusion")))
@@ -74,7 +74,7 @@ def test_jars_are_fetched_once_and_that_is_said(tmp_path: Path, monkeypatch: pyt
         assert sorted(CONNECTOR.files) == [jar.name for jar in jars]
     assert (tmp_path / "runs").read_text() == "run\n" and len(said) == 1 and "once" in said[0]
     assert kafka_jars.missing(cache) == [BROKER]
-    assert [one.name for one in cache.iterdir()] == [CONNECTOR.folder]
+    assert [path.name for path in cache.iterdir()] == [CONNECTOR.folder]
 
 
 @pytest.mark.parametrize(
