@@ -120,8 +120,7 @@ class Sample:
         filled = TreeExecutor(self.query, other, windows)
         cause = Cause("migration")
         filled.declare_all_missing(cause)
-        filled.filler.floor = floor
-        filled.complete(cause)
+        filled.complete(cause, floor)
         seconds = time.perf_counter() - began
         rows = tuple(len(window) for window in windows)
         sizes = {frozenset((number,)): held for number, held in enumerate(rows)}

@@ -19,8 +19,8 @@ import midstream as ms
 from midstream.engine.executors.protocol import Executor, IndexUsed
 from midstream.engine.joins.access import LoopPath, path_into
 from midstream.engine.joins.combos import Block, Delta
-from midstream.engine.joins.filling import drained
-from midstream.engine.joins.nodes import JoinNode, LeafNode, build, indexes_used
+from midstream.engine.joins.filling import drain
+from midstream.engine.joins.nodes import JoinNode, build, indexes_used
 from midstream.engine.stats import StateStats
 from midstream.engine.transition import Situation
 from midstream.errors import EngineError
@@ -93,23 +93,18 @@ class _Route:
             return
         for step in self._steps[:-1]:
             block = Block(len(step.inputs), max(_SMALLEST_BLOCK, 2 * len(delta)), False)
-            drained(step.matches(delta, step.right, block, _limit(step, before)))
+            drain(step.matches(delta, step.right, block, before))
             if not block.count:
                 return
             delta = Delta(step.inputs, block.content(), windows)
         last = self._steps[-1]
         order = np.argsort(last.inputs)
         block = Block(len(last.inputs), min(_LARGEST_RESULT_BLOCK, max(_SMALLEST_BLOCK, 2 * len(delta))), True)
-        for _ in last.matches(delta, last.right, block, _limit(last, before)):
+        for _ in last.matches(delta, last.right, block, before):
             yield _in_order_of_from(block.content(), order)
             block.count = 0
         if block.count:
             yield _in_order_of_from(block.content(), order)
-
-
-def _limit(step: JoinNode, before: Mapping[int, int]) -> int | None:
-    assert isinstance(step.right, LeafNode)
-    return before.get(step.right.number)
 
 
 def _in_order_of_from(combos: Combos, order: Ints) -> Combos:

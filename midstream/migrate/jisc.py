@@ -92,8 +92,7 @@ class Filling:
 
     def after_push(self, watermark: int) -> Executor:
         began = time.perf_counter()
-        self.executor.filler.floor = watermark
-        self._fill_in_the_background(began)
+        self._fill_in_the_background(began, watermark)
         filler, holes = self.executor.filler, self.executor.holes(self._cause)
         self._rows = 0
         self._filled_before = filler.rows_filled
@@ -104,7 +103,7 @@ class Filling:
         self.recorder.end()
         return self.executor
 
-    def _fill_in_the_background(self, began: float) -> None:
+    def _fill_in_the_background(self, began: float, watermark: int) -> None:
         seconds, holes = self._options.budget_seconds, self._options.budget_holes
         if seconds is None and holes is None:
             probed = self.executor.filler.rows_filled - self._filled_before
@@ -116,7 +115,7 @@ class Filling:
                 limit = _SLICE if holes is None else min(_LARGE_SLICE, holes)
                 if limit <= 0:
                     return
-                filled = self.executor.filler.fill_some(node, limit, self._cause)
+                filled = self.executor.filler.fill_some(node, limit, watermark, self._cause)
                 if holes is not None:
                     holes -= filled
 

@@ -22,9 +22,8 @@ class MovingState:
     def begin(self, transition: Transition) -> Executor:
         cause = Cause("migration")
         executor = successor(transition, cause)
-        executor.filler.floor = transition.situation.floor
         transition.recorder.begin(executor.holes(cause))
-        executor.complete(cause)
+        executor.complete(cause, transition.situation.floor)
         transition.recorder.computed(executor.filler.rows_filled, executor.filler.entries_filled)
         transition.recorder.end()
         return executor

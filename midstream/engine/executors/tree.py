@@ -16,10 +16,11 @@ import numpy as np
 from midstream.cql.model import Query
 from midstream.engine.executors.protocol import IndexUsed
 from midstream.engine.joins.combos import Block, Delta, heads_of
-from midstream.engine.joins.filling import Filler, drained, store
+from midstream.engine.joins.filling import Filler, drain, store
+from midstream.engine.joins.level_filling import LevelFiller
 from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode, build, indexes_used
 from midstream.engine.stats import StateStats
-from midstream.kernels.types import Combos
+from midstream.kernels.types import SMALLEST, Combos
 from midstream.plan.tree import Plan, quoted
 from midstream.state.indexes import Ints
 from midstream.state.join_state import JoinState
@@ -53,13 +54,13 @@ class TreeExecutor:
         self._windows = windows
         self._since = dict(since) if since is not None else None
         self._root = build(query, plan.root, windows)
-        self.filler = Filler(windows)
+        self.filler: Filler = LevelFiller(windows)
         if since is not None:
             tables = Cause("restore")
             for node in self.joins():
                 if not any(number in since for number in node.inputs):
                     self._declare_missing(node, tables)
-            self.complete(tables)
+            self.complete(tables, SMALLEST)
 
     def declare_all_missing(self, cause: Cause) -> None:
         """Declare every combination of the rows that the windows hold missing from every join state."""
@@ -71,11 +72,11 @@ class TreeExecutor:
             marks = {number: self._windows[number].tail for number in node.inputs}
             node.state.missing.add(Box(node.inputs, marks, cause), heads_of(self._windows))
 
-    def complete(self, cause: Cause) -> None:
-        """Compute everything that is missing for this cause."""
+    def complete(self, cause: Cause, floor: int) -> None:
+        """Compute everything that is missing for this cause; what ended before `floor` is dead."""
         for node in self.joins():
             while node.state is not None and node.state.missing.is_due_to(cause):
-                self.filler.fill_some(node, _FILLED_AT_ONCE, cause)
+                self.filler.fill_some(node, _FILLED_AT_ONCE, floor, cause)
 
     def successor(self, plan: Plan, cause: Cause) -> TreeExecutor:
         """An executor for another plan: what both plans have in common is kept, the rest is missing for this cause.
@@ -134,42 +135,41 @@ class TreeExecutor:
 
     def process(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
         """Take rows that have just entered the windows through the plan; yields results in the order of FROM."""
-        self.filler.floor = floor
         root = self._root
         if isinstance(root, LeafNode):
             if root.number in deltas:
                 yield deltas[root.number].combos
             return
         joins = list(self.joins())
-        if any(node.state is not None and node.state.missing for node in joins):
-            self.filler.fill_ahead(joins, deltas)
-        left, right = self._delta(root.left, deltas), self._delta(root.right, deltas)
+        if any(node.lacks_entries for node in joins):
+            self.filler.fill_ahead(joins, deltas, floor)
+        left, right = self._delta(root.left, deltas, floor), self._delta(root.right, deltas, floor)
         largest = max(len(left), len(right))
         block = Block(len(root.inputs), min(_LARGEST_RESULT_BLOCK, max(root.least_block, 2 * largest)), True)
         order = np.argsort(root.inputs)
-        for _ in self._pairs(root, left, right, block):
+        for _ in self._pairs(root, left, right, block, floor):
             yield _ordered(block.content(), order)
             block.count = 0
         if block.count:
             yield _ordered(block.content(), order)
 
-    def _delta(self, node: LiveNode, deltas: Mapping[int, Delta]) -> Delta:
+    def _delta(self, node: LiveNode, deltas: Mapping[int, Delta], floor: int) -> Delta:
         """The combinations of a node that contain a new row."""
         if isinstance(node, LeafNode):
             return deltas.get(node.number) or Delta.of_rows(node.number, np.empty(0, np.int64), self._windows)
-        left, right = self._delta(node.left, deltas), self._delta(node.right, deltas)
+        left, right = self._delta(node.left, deltas, floor), self._delta(node.right, deltas, floor)
         block = Block(len(node.inputs), max(node.least_block, len(left) + len(right)), False)
-        drained(self._pairs(node, left, right, block))
+        drain(self._pairs(node, left, right, block, floor))
         return Delta(node.inputs, block.content(), self._windows)
 
-    def _pairs(self, node: JoinNode, left: Delta, right: Delta, block: Block) -> Iterator[None]:
+    def _pairs(self, node: JoinNode, left: Delta, right: Delta, block: Block, floor: int) -> Iterator[None]:
         # What new rows of a leaf touch has been filled ahead.
         if len(right) and isinstance(node.right, JoinNode):
-            self.filler.fill_for(node.left, right)
+            self.filler.fill_for(node.left, right, floor)
         if len(left) and isinstance(node.left, JoinNode):
-            self.filler.fill_for(node.right, left)
+            self.filler.fill_for(node.right, left, floor)
         if len(right):
-            before = int(left.combos.rows[0, 0]) if isinstance(node.left, LeafNode) and len(left) else None
+            before = {node.left.number: int(left.ids[0])} if isinstance(node.left, LeafNode) and len(left) else None
             yield from node.matches(right, node.left, block, before, self._since)
             store(node.right, right)
         if len(left):

@@ -1,13 +1,21 @@
-"""Filling holes: storing combinations that a join state should already hold.
+"""Filling: storing combinations that a join state should already hold. This is the plain recursion.
 
-A fill takes rows of one input, the driver, and stores every missing combination that contains one of them. It goes
-through the children: the child that has the driver's rows is filled for them first, and its combinations with these
-rows probe the other child, whose holes are filled as by any probe. A fill is never part of a delta and never emits.
+    fill(Q, s, rows):       claimed = those of the rows of input s that are in a box of Q
+                            store the combinations of Q with a claimed row that a box of Q has and that are alive
+                            the claimed rows leave all boxes of Q
+
+    combinations(Q, s, rows):   C = the child of Q that has s;  fill(C, s, rows)
+                                each combination of C with one of the rows probes the other child of Q,
+                                which is filled for it first, like for any probe
+
+A fill restores what a state should have had all along. It is never part of a delta and never emits. Any number of boxes
+is right, also such that overlap: each candidate is made once, and counts if one of the boxes has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,32 +26,28 @@ from midstream.kernels import checks as check_kernels
 from midstream.kernels.types import Combos
 from midstream.state.indexes import Ints
 from midstream.state.join_state import JoinState
-from midstream.state.missing import Box, Cause, Missing
+from midstream.state.missing import Cause, Missing
 from midstream.state.window import BaseWindow, composite
 
 
-class _Round:
-    """The fills of one chunk that are known before any join runs, by node and input.
+class Bounds(NamedTuple):
+    """What bounds a fill: combinations that ended before `floor` are dead, and all others are in the boxes `missing`.
 
-    They are claimed rows, and what was made for them.
+    So of an input only the rows from the first on that a box has, and before the last mark, have to be looked at.
     """
 
-    def __init__(self) -> None:
-        self._claimed: dict[tuple[int, int], list[Delta]] = {}
-        self.made: dict[tuple[int, int], Delta] = {}
+    floor: int
+    missing: Missing
 
-    def add(self, node: JoinNode, number: int, rows: Delta) -> None:
-        if len(rows):
-            self._claimed.setdefault((id(node), number), []).append(rows)
+    def first_rows(self, inputs: Sequence[int]) -> dict[int, int]:
+        """The first row of each of these inputs that may be in a box, where that is known."""
+        firsts = {number: self.missing.first(number) for number in inputs}
+        return {number: first for number, first in firsts.items() if first is not None}
 
-    def of(self, node: JoinNode) -> list[tuple[int, Delta]]:
-        """The inputs and rows for which a node has to be filled."""
-        found = []
-        for (owner, number), parts in self._claimed.items():
-            if owner == id(node):
-                parts[:] = [Delta.concatenated(parts)]
-                found.append((number, parts[0]))
-        return found
+    def last_rows(self, inputs: Sequence[int]) -> dict[int, int]:
+        """For each of these inputs an id from which on no row is in a box, where there is one."""
+        lasts = {number: self.missing.last(number) for number in inputs}
+        return {number: last for number, last in lasts.items() if last is not None}
 
 
 class Filler:
@@ -51,84 +55,32 @@ class Filler:
 
     def __init__(self, windows: Sequence[BaseWindow]):
         self._windows = windows
-        self._round = _Round()
-        self.floor = 0
         self.rows_filled = 0
         self.entries_filled = 0
 
-    def fill_ahead(self, joins: Sequence[JoinNode], deltas: Mapping[int, Delta]) -> None:
-        """Fill what the new rows will touch where they probe a state directly: level by level, each level once.
+    def fill_ahead(self, joins: Sequence[JoinNode], deltas: Mapping[int, Delta], floor: int) -> None:
+        """Fill what new rows will touch where they probe a state directly, as the sibling of a leaf.
 
-        `joins` has children first. Rows are claimed from the top down, because filling a node takes rows of the nodes
-        below it, and combinations are made from the bottom up. What only deltas of joins touch is filled on demand.
-        This takes one box per state; where there is a state with more, everything is filled on demand.
+        `joins` has children first. What deltas of joins touch is filled when they are known.
         """
-        self._round = _Round()
-        lacking = [node.state.missing for node in joins if node.state is not None and node.state.missing]
-        if any(missing.only_box is None for missing in lacking):
-            for node in joins:
-                self._fill_for_children(node, deltas)
-            return
-        for node in reversed(joins):
-            self._claim_for_children(node, deltas)
-            for number, rows in self._round.of(node):
-                self._claim_below(node, number, rows)
         for node in joins:
-            claims = self._round.of(node)
-            for place, (number, rows) in enumerate(claims):
-                assert node.state is not None
-                missing = node.state.missing
-                pending = [other for other, _ in claims[place + 1 :]]
-                is_filled_beside = isinstance(node.child_with(number), LeafNode)
-                if is_filled_beside:
-                    found = self._joined(node, rows, missing)
-                else:
-                    found = self._with_rows(node, number, rows.ids, missing)
-                made = self._covered(missing, found, number, pending)
-                store(node, made)
-                self._round.made[id(node), number] = made
-        for node in joins:
-            for number, rows in self._round.of(node):
-                self._settle(node, number, rows.ids, len(self._round.made[id(node), number]))
-        self._round = _Round()
+            for child, sibling in ((node.left, node.right), (node.right, node.left)):
+                if isinstance(sibling, LeafNode) and sibling.number in deltas:
+                    self.fill_for(child, deltas[sibling.number], floor)
 
-    def _claim_for_children(self, node: JoinNode, deltas: Mapping[int, Delta]) -> None:
-        """What the new rows of a leaf touch in the state beside it."""
-        for child, sibling in ((node.left, node.right), (node.right, node.left)):
-            if isinstance(sibling, LeafNode) and sibling.number in deltas:
-                self._claim(child, deltas[sibling.number])
-
-    def _fill_for_children(self, node: JoinNode, deltas: Mapping[int, Delta]) -> None:
-        for child, sibling in ((node.left, node.right), (node.right, node.left)):
-            if isinstance(sibling, LeafNode) and sibling.number in deltas:
-                self.fill_for(child, deltas[sibling.number])
-
-    def _claim_below(self, node: JoinNode, number: int, rows: Delta) -> None:
-        """What filling a node for rows of an input takes of its children."""
-        child = node.child_with(number)
-        if isinstance(child, LeafNode):
-            self._claim(node.other(child), rows)
-        elif self._leads_to_entries(child, number) and child.state is not None and child.state.missing:
-            claimed = child.state.missing.claim(number, self._windows[number].head, rows.ids)
-            self._round.add(child, number, rows.at(claimed))
-
-    def _claim(self, node: LiveNode, probing: Delta) -> None:
-        if isinstance(node, JoinNode) and node.state is not None and node.state.missing:
-            assert node.path is not None
-            self._round.add(node, node.path.driver, node.path.claim(probing, node.state.missing))
-
-    def fill_for(self, node: LiveNode, probing: Delta) -> None:
+    def fill_for(self, node: LiveNode, probing: Delta, floor: int) -> None:
         """Make a node hold every combination that a probe with this delta could find."""
-        if isinstance(node, JoinNode) and node.state is not None and node.state.missing:
-            assert node.path is not None
-            self._complete(node, node.path.driver, node.path.claim(probing, node.state.missing).ids)
+        if isinstance(node, JoinNode) and node.lacks_entries:
+            assert node.path is not None and node.state is not None
+            claimed = node.path.claim(probing, node.state.missing)
+            self._complete(node, node.path.driver, claimed.ids, floor)
 
-    def fill(self, node: JoinNode, number: int, ids: Ints) -> None:
+    def fill(self, node: JoinNode, number: int, ids: Ints, floor: int) -> None:
         """Store every missing combination that contains one of these rows of an input."""
-        if node.state is not None and node.state.missing:
-            self._complete(node, number, ids[node.state.missing.claim(number, self._windows[number].head, ids)])
+        if node.lacks_entries:
+            self._complete(node, number, self._claim(node, number, ids), floor)
 
-    def fill_some(self, node: JoinNode, limit: int, cause: Cause | None = None) -> int:
+    def fill_some(self, node: JoinNode, limit: int, floor: int, cause: Cause | None = None) -> int:
         """Fill up to so many rows of the node's driver, the newest first; how many there were.
 
         With a cause, only rows of boxes that have it.
@@ -138,103 +90,74 @@ class Filler:
         number = node.path.driver
         ids = node.state.missing.newest(number, self._windows[number].head, limit, cause)
         if len(ids):
-            self.fill(node, number, ids)
+            self.fill(node, number, ids, floor)
         return len(ids)
 
-    def _complete(self, node: JoinNode, number: int, claimed: Ints) -> Delta | None:
-        """Store the missing combinations with the claimed rows; what was stored."""
+    def _claim(self, node: JoinNode, number: int, ids: Ints) -> Ints:
+        """Those of the rows that are in a box; from now on they are being filled."""
+        assert node.state is not None
+        return ids[node.state.missing.claim(number, self._windows[number].head, ids)]
+
+    def _complete(self, node: JoinNode, number: int, claimed: Ints, floor: int) -> Delta | None:
+        """Store the missing combinations with the claimed rows, which then leave the boxes; what was stored."""
         assert node.state is not None
         made = None
         if len(claimed):
-            missing = node.state.missing
-            made = self._covered(missing, self._with_rows(node, number, claimed, missing), number)
+            bounds = Bounds(floor, node.state.missing)
+            made = self._covered(self._combinations(node, number, claimed, bounds), number, bounds)
             store(node, made)
         self._settle(node, number, claimed, 0 if made is None else len(made))
         return made
 
     def _settle(self, node: JoinNode, number: int, claimed: Ints, entries: int) -> None:
         """The claimed rows leave the boxes; those are gone of which they were the last."""
-        if node.state is None or not node.state.missing:
-            return
-        node.state.missing.settle(number, self._windows[number].head, claimed)
-        if len(claimed):
+        assert node.state is not None
+        if node.lacks_entries:
+            node.state.missing.settle(number, self._windows[number].head, claimed)
             self.rows_filled += len(claimed)
             self.entries_filled += entries
 
-    def _covered(self, missing: Missing, delta: Delta, number: int, pending: Collection[int] = ()) -> Delta:
-        """The combinations that are missing, contain a row being filled, and are still alive."""
-        passed = missing.covered(delta.combos, number, self.floor, pending)
+    def _covered(self, found: Delta, number: int, bounds: Bounds, pending: Collection[int] = ()) -> Delta:
+        """The combinations that are missing, contain a row of an input that is being filled, and are still alive."""
+        passed = bounds.missing.covered(found.combos, number, bounds.floor, pending)
         if passed is None:
-            return delta
-        count = check_kernels.pack(delta.combos, 0, passed)
-        return Delta(delta.inputs, Combos(*(array[:count] for array in delta.combos)), self._windows)
+            return found
+        count = check_kernels.pack(found.combos, 0, passed)
+        return found.with_combos(Combos(*(array[:count] for array in found.combos)))
 
-    def _with_rows(self, node: LiveNode, number: int, ids: Ints, target: Missing) -> Delta:
-        """All combinations of a node that contain one of these rows of an input and may be in a box being filled.
-
-        Perhaps some others too.
-        """
-        if isinstance(node, LeafNode):
-            return Delta.of_rows(number, ids, self._windows)
+    def _combinations(self, node: JoinNode, number: int, ids: Ints, bounds: Bounds) -> Delta:
+        """All combinations of a node within the bounds that have one of these rows; a superset, `_covered` chooses."""
         child = node.child_with(number)
-        part = self._entries_with_rows(child, number, ids, target)
+        part = self._child_combinations(child, number, ids, bounds)
         if len(part):
-            self.fill_for(node.other(child), part)
-        return self._joined(node, part, target)
+            self.fill_for(node.other(child), part, bounds.floor)
+        return self._joined(node, part, bounds)
 
-    def _joined(self, node: JoinNode, part: Delta, target: Missing) -> Delta:
-        """Combinations of one child of a node with what the other one, filled for them, holds.
+    def _child_combinations(self, child: LiveNode, number: int, ids: Ints, bounds: Bounds) -> Delta:
+        """As `_combinations`, of a child: what it has stored, if its index leads there from the rows of that input."""
+        if isinstance(child, LeafNode):
+            return Delta.of_rows(number, ids, self._windows)
+        if not self._leads_to_entries(child, number):
+            return self._combinations(child, number, ids, bounds)
+        self.fill(child, number, ids, bounds.floor)
+        return self._stored_with_rows(child, number, ids)
 
-        Leaves leave out rows that no box being filled has.
-        """
+    def _joined(self, node: JoinNode, part: Delta, bounds: Bounds) -> Delta:
+        """Combinations of one child of a node with what the other one, filled for them, holds within the bounds."""
         other = node.right if part.inputs == node.left.inputs else node.left
         block = Block(len(node.inputs), max(node.least_block, len(part) + len(part) // 4), False)
         if len(part):
-            before = since = None
-            if isinstance(other, LeafNode):
-                before, first = target.last(other.number), target.first(other.number)
-                since = None if first is None else {other.number: first}
-            drained(node.matches(part, other, block, before, since))
+            before, since = bounds.last_rows(other.inputs), bounds.first_rows(other.inputs)
+            drain(node.matches(part, other, block, before, since))
         return Delta(node.inputs, block.content(), self._windows)
-
-    def _entries_with_rows(self, child: LiveNode, number: int, ids: Ints, target: Missing) -> Delta:
-        """As `_with_rows`, from what the child has stored if its index leads there from the rows of that input."""
-        if isinstance(child, LeafNode) or child.state is None or not self._leads_to_entries(child, number):
-            return self._with_rows(child, number, ids, target)
-        missing = child.state.missing
-        if missing:
-            own, theirs = missing.only_box, target.only_box
-            # A twin was missing just what is to be filled, so what it stored now for these rows is all there is.
-            is_twin = own is not None and theirs is not None and own.has_marks_of(theirs, number)
-            claimed = ids[missing.claim(number, self._windows[number].head, ids)]
-            made = self._complete(child, number, claimed)
-            if is_twin and made is not None and len(claimed) == len(ids):
-                return made
-            in_round = self._round.made.get((id(child), number))
-            if is_twin and in_round is not None and len(claimed) == 0:
-                assert own is not None and theirs is not None
-                return self._part_of_round(in_round, theirs, own, child, number, ids)
-        return self._stored_with_rows(child, number, ids)
-
-    def _part_of_round(self, made: Delta, target: Box, own: Box, child: JoinNode, number: int, ids: Ints) -> Delta:
-        """What the child made in this round for the rows that the node is filling, and what it had of them before."""
-        column = made.inputs.index(number)
-        part = made.at(target.tell_filling(number, made.combos.rows[:, column])[0])
-        before = ids[own.tell_filling(number, ids)[1]]
-        if len(before) == 0:
-            return part
-        stored = self._stored_with_rows(child, number, before)
-        # Entries of the same key that were made now come with those stored before: each counts once.
-        old = stored.at(own.tell_filling(number, stored.combos.rows[:, column])[1])
-        return Delta.concatenated([part, old])
 
     def _leads_to_entries(self, child: JoinNode, number: int) -> bool:
         """Whether the key under which a child's entries are found can be told from a row of an input."""
         codes = self._windows[number].codes
-        return isinstance(child.path, HashPath) and all(one in codes for one in child.path.classes)
+        return isinstance(child.path, HashPath) and all(key_class in codes for key_class in child.path.classes)
 
     def _stored_with_rows(self, child: JoinNode, number: int, ids: Ints) -> Delta:
-        """The stored combinations of a child that have the key of one of these rows."""
+        """The stored combinations of a child that have the key of one of these rows; a superset."""
         assert child.state is not None and isinstance(child.path, HashPath)
         window = self._windows[number]
         slots = ids & (window.capacity - 1)
@@ -249,7 +172,7 @@ def store(node: LiveNode, delta: Delta) -> None:
         node.state.store(delta.combos, node.path.keys(delta))
 
 
-def drained(steps: Iterator[None]) -> None:
+def drain(steps: Iterator[None]) -> None:
     """Run to the end what writes into a block that grows."""
     for _ in steps:
         raise AssertionError("only a bounded block has to be emptied")

@@ -61,6 +61,11 @@ class JoinNode:
         loops = any(child.path is not None and child.path.access is Access.LOOP for child in (self.left, self.right))
         return _SMALLEST_LOOP_BLOCK if loops else _SMALLEST_BLOCK
 
+    @property
+    def lacks_entries(self) -> bool:
+        """Whether combinations may be missing from the state."""
+        return self.state is not None and bool(self.state.missing)
+
     def other(self, child: LiveNode) -> LiveNode:
         return self.right if child is self.left else self.left
 
@@ -73,18 +78,20 @@ class JoinNode:
         delta: Delta,
         child: LiveNode,
         block: Block,
-        before: int | None = None,
+        before: Mapping[int, int] | None = None,
         since: Mapping[int, int] | None = None,
     ) -> Iterator[None]:
         """Join a delta of the other child with what `child` holds, into `block`.
 
-        Yields whenever a bounded block has to be emptied. With `before`, a leaf's rows from that id on are left out;
-        with `since`, those below that id of its input.
+        Yields whenever a bounded block has to be emptied. Of a leaf whose input is in `before`, rows from that id on
+        are left out; of one in `since`, those below that id.
         """
         assert child.path is not None
         if isinstance(child, LeafNode):
             store: BaseWindow | JoinState = child.window
-            ring = child.window.ring(before, None if since is None else since.get(child.number))
+            number = child.number
+            last, first = (None if ids is None else ids.get(number) for ids in (before, since))
+            ring = child.window.ring(last, first)
         else:
             assert child.state is not None
             store, ring = child.state, child.state.ring()
