@@ -60,7 +60,7 @@ def parts(mark: str) -> Iterator[Part]:
 def _kind(program: str, command: str) -> str:
     if program.startswith("java"):
         return "jvm"
-    if "midstream.spark.hosts.server" in command:
+    if "midstream.spark.hosts" in command:
         return "hosts"
     return "workers" if "pyspark.daemon" in command else "driver"
 

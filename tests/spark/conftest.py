@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,3 +77,22 @@ def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
     yield session
     session.stop()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of hosts, with a short path."""
+    from midstream.spark.hosts import pool
+
+    root = Path(tempfile.mkdtemp(prefix="ms-", dir="/tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", str(root))
+    yield pool.folder()
+    shutil.rmtree(root)
+
+
+@pytest.fixture
+def jvm() -> Iterator[subprocess.Popen[bytes]]:
+    """Something to live by."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()

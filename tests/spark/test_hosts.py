@@ -12,7 +12,6 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -264,22 +263,13 @@ def test_a_cell_refuses_to_go_on_from_elsewhere() -> None:
 
 # Processes -----------------------------------------------------------------------------------------------------------
 
-
-@pytest.fixture
-def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A short path for the folder of hosts, and an end to all of them."""
-    root = Path(tempfile.mkdtemp(prefix="ms-", dir="/tmp"))
-    monkeypatch.setattr(tempfile, "tempdir", str(root))
-    yield hosts.folder()
-    shutil.rmtree(root)
-
-
-@pytest.fixture
-def jvm() -> Iterator[subprocess.Popen[bytes]]:
-    """Something to live by."""
-    with subprocess.Popen(["sleep", "600"]) as process:
-        yield process
-        process.kill()
+_HOST = """
+import sys
+from pathlib import Path
+from midstream.spark.hosts.server import serve
+folder, name, jvm, idle = sys.argv[1:]
+serve(Path(folder), name, [int(jvm)], float(idle))
+"""
 
 
 @pytest.fixture
@@ -287,8 +277,7 @@ def start(place: Path, jvm: subprocess.Popen[bytes]) -> Iterator[Callable[..., s
     started: list[subprocess.Popen[bytes]] = []
 
     def run(name: str, idle: float = 600.0) -> subprocess.Popen[bytes]:
-        arguments = ["--folder", str(place), "--name", name, "--idle", str(idle), "--watch", str(jvm.pid)]
-        started.append(subprocess.Popen([sys.executable, "-m", "midstream.spark.hosts.server", *arguments]))
+        started.append(subprocess.Popen([sys.executable, "-c", _HOST, str(place), name, str(jvm.pid), str(idle)]))
         return started[-1]
 
     yield run

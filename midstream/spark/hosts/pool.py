@@ -14,8 +14,6 @@ import select
 import signal
 import socket
 import struct
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -26,7 +24,8 @@ from typing import Any
 from midstream.errors import MidstreamError, SparkError
 from midstream.spark.hosts import wire
 from midstream.spark.hosts.cell import Loading, Outcome
-from midstream.spark.hosts.server import PATIENCE, is_same_user, over_mark, sweep
+from midstream.spark.hosts.server import PATIENCE, connected, over_mark, sweep
+from midstream.spark.hosts.template import start_host
 from midstream.spark.spec import JoinSpec
 
 _logger = logging.getLogger("midstream")
@@ -35,15 +34,6 @@ _START_SECONDS = 90.0
 _BUSY_SECONDS = 30.0
 _LEAVE_SECONDS = 2.0
 _LONGEST_SOCKET_PATH = 100
-# The child goes on while its parent ends, so that a host is nobody's child and never left as a zombie.
-_BEGIN = (
-    "import os, sys\n"
-    "child = os.fork()\n"
-    "if child: print(child, flush=True); os._exit(0)\n"
-    "os.setsid(); os.dup2(os.open(os.devnull, os.O_RDWR), 1)\n"
-    "from midstream.spark.hosts.server import main\n"
-    "main(sys.argv[1:])\n"
-)
 
 
 class Lost(Exception):
@@ -208,7 +198,7 @@ def reach(name: str, idle: float) -> RemoteCell | None:
         return found
     if not watched:
         return None  # nobody would tell the host when to leave
-    process = _start(path.parent, name, watched, idle)
+    process = start_host(path.parent, name, watched, idle)
     deadline = time.monotonic() + _START_SECONDS
     while process is not None and time.monotonic() < deadline:
         is_alive = _is_alive(process)
@@ -223,36 +213,8 @@ def reach(name: str, idle: float) -> RemoteCell | None:
 
 def connect(path: Path) -> RemoteCell | None:
     """A connection to a host that is there and runs as this user."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(_BUSY_SECONDS)
-    try:
-        connection.connect(str(path))
-        if is_same_user(connection):
-            return RemoteCell(connection)
-    except OSError:
-        pass
-    connection.close()
-    return None
-
-
-def _start(place: Path, name: str, watched: Sequence[int], idle: float) -> int | None:
-    """Start a host; its process number."""
-    arguments = ["--folder", str(place), "--name", name, "--idle", str(idle), "--watch", *map(str, watched)]
-    # What was shipped to an executor stands in its working folder and is on the path by a relative name.
-    search = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
-    try:
-        begun = subprocess.run(
-            [sys.executable, "-c", _BEGIN, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": search},
-            cwd="/",
-            check=True,
-            timeout=_START_SECONDS,
-        )
-        return int(begun.stdout)
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
+    connection = connected(path, _BUSY_SECONDS)
+    return None if connection is None else RemoteCell(connection)
 
 
 def send_home(run: str) -> int:

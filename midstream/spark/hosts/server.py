@@ -7,13 +7,11 @@ has come for a while, or at once when the executor's JVM or its Python daemon is
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import os
 import select
 import socket
 import struct
-import sys
 import threading
 import time
 import traceback
@@ -123,6 +121,20 @@ def _parcels(connection: socket.socket, count: int) -> Iterator[tuple[int, bytes
         yield header["lane"], parcel
 
 
+def connected(path: Path, seconds: float) -> socket.socket | None:
+    """A connection to a process of this user that listens there, with a limit on how long each step may take."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(seconds)
+    try:
+        connection.connect(str(path))
+        if is_same_user(connection):
+            return connection
+    except OSError:
+        pass
+    connection.close()
+    return None
+
+
 def is_same_user(connection: socket.socket) -> bool:
     """Whether the other side of a Unix socket runs as this user; the folder keeps others out already."""
     if not hasattr(socket, "SO_PEERCRED"):
@@ -153,13 +165,13 @@ def claimed(path: Path) -> int | None:
     """Hold a file's lock for as long as this process lives; None if another host holds it."""
     deadline = time.monotonic() + _CLAIM_SECONDS
     while True:
-        descriptor = _locked(path, os.O_CREAT)
+        descriptor = locked(path, os.O_CREAT)
         if descriptor is not None or time.monotonic() > deadline:
             return descriptor
         time.sleep(0.01)
 
 
-def _locked(path: Path, flags: int = 0) -> int | None:
+def locked(path: Path, flags: int = 0) -> int | None:
     """The lock of the file that has this name now; None if it is held or the file is gone."""
     try:
         descriptor = os.open(path, os.O_RDWR | flags, 0o600)
@@ -179,7 +191,7 @@ def _locked(path: Path, flags: int = 0) -> int | None:
 def sweep(folder: Path) -> None:
     """Take away what killed hosts have left behind: locks that nobody holds, and their sockets; and old marks."""
     for path in folder.glob("*.lock"):
-        descriptor = _locked(path)
+        descriptor = locked(path)
         if descriptor is not None:
             path.with_suffix(".sock").unlink(missing_ok=True)
             path.unlink(missing_ok=True)
@@ -213,18 +225,3 @@ def clean_up(folder: Path, name: str) -> None:
     """Take away what a host has made, while it still holds its lock."""
     for suffix in (".sock", ".lock"):
         (folder / f"{name}{suffix}").unlink(missing_ok=True)
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run as a process of its own: see `midstream.spark.hosts.pool`."""
-    parser = argparse.ArgumentParser(description="Keeps the engine of one cell between Spark's batches.")
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--name", required=True)
-    parser.add_argument("--watch", type=int, nargs="+", required=True)
-    parser.add_argument("--idle", type=float, required=True)
-    chosen = parser.parse_args(arguments)
-    serve(chosen.folder, chosen.name, chosen.watch, chosen.idle)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -80,9 +80,9 @@ def _check(folder: Path, given: Input) -> dict[str, Any]:
 
 
 def _hosts(folder: Path) -> list[str]:
-    """The hosts whose sockets are in a folder."""
+    """The hosts whose sockets are in a folder, and the templates that they come from."""
     commands = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
-    return [command for command in commands if "midstream.spark.hosts.server" in command and str(folder) in command]
+    return [command for command in commands if "midstream.spark.hosts" in command and str(folder) in command]
 
 
 def _check_whereabouts(told: dict[str, Any], shipped: str, interpreter: str = sys.executable) -> None:

@@ -37,7 +37,7 @@ _EPOCH = 1_700_000_000 * _SECOND
 #: A machine that does other things as well takes its time.
 PATIENCE = 300.0
 
-KINDS = ("driver", "jvm", "worker", "daemon", "host", "executor")
+KINDS = ("driver", "jvm", "worker", "daemon", "host", "template", "executor")
 
 
 def need_java() -> None:
@@ -187,10 +187,8 @@ class Run:
         if Path(process.exe()).name == "java":
             return "executor" if "CoarseGrainedExecutorBackend" in command else "jvm"
         parent = process.parent()
-        if "midstream.spark.hosts.server" in command:
-            # A host is nobody's child; while it is being started, its parent is a worker or its own beginning.
-            before = "" if parent is None else " ".join(parent.cmdline())
-            return "starting" if "pyspark.daemon" in before or "midstream.spark.hosts.server" in before else "host"
+        if "midstream.spark.hosts" in command:
+            return {"midstream-host": "host", "midstream-templ": "template"}.get(process.name(), "starting")
         if "pyspark.daemon" in command:
             return "daemon" if parent is not None and Path(parent.exe()).name == "java" else "worker"
         return "other"

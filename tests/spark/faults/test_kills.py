@@ -90,7 +90,8 @@ def test_local_without_retries(seed: int) -> None:
 @pytest.mark.parametrize("seed", [3, 4])
 def test_local_with_retries(seed: int) -> None:
     """Everything but the death of the driver or its JVM is survived."""
-    kinds = ["worker", "host", "daemon", "worker", "driver" if seed == 3 else "jvm", "daemon", "host", "worker"]
+    end = "driver" if seed == 3 else "jvm"
+    kinds = ["worker", "host", "daemon", "template", "host", end, "daemon", "host", "worker"]
     with Run("local[2,4]", files=4 * len(kinds), seed=seed) as run:
         _run_with_kills(run, kinds, seed)
         _check_kills(run, kinds)
