@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from .blocks import blocks
 from .cases import make_case
 from .check import check_batchings, check_oracles
 from .predicates import KINDS
@@ -11,7 +12,7 @@ from .predicates import KINDS
 BLOCK = 25
 
 
-@pytest.mark.parametrize("block", range(24))
+@pytest.mark.parametrize("block", blocks(24))
 def test_naive_join_and_duckdb_agree(block: int) -> None:
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         check_oracles(make_case(seed))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from .blocks import blocks
 from .cases import make_case
 from .check import Ways, check_engine, every_batching, every_plan, everything, pieces, restores, small_pieces
 from .predicates import KINDS
@@ -30,27 +31,27 @@ def check(first: int, count: int, theme: Theme, **shape: Any) -> None:
         raise AssertionError(f"failing seeds: {seeds}; shape {shape}") from next(iter(failures.values()))
 
 
-@pytest.mark.parametrize("block", range(30))
+@pytest.mark.parametrize("block", blocks(30))
 def test_every_plan_gives_the_results_of_the_definition(block: int) -> None:
     check(1_000 + block * BLOCK, BLOCK, every_plan)
 
 
-@pytest.mark.parametrize("block", range(30))
+@pytest.mark.parametrize("block", blocks(30))
 def test_results_do_not_depend_on_how_the_input_is_cut(block: int) -> None:
     check(3_000 + block * BLOCK, BLOCK, every_batching)
 
 
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", blocks(20))
 def test_stored_and_restored_engines_go_on(block: int) -> None:
     check(5_000 + block * BLOCK, BLOCK, restores)
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", blocks(10))
 def test_results_in_pieces_are_the_same(block: int) -> None:
     check(7_000 + block * BLOCK, BLOCK, pieces)
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", blocks(10))
 def test_large_values_are_cut_into_pieces(block: int) -> None:
     check(8_000 + block * BLOCK, BLOCK, small_pieces)
 

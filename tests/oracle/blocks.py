@@ -1,0 +1,14 @@
+"""Blocks of seeds: a third of them in every test run, the others among the slow tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+QUICK = 3
+
+
+def blocks(count: int) -> list[Any]:
+    """The numbers of so many blocks, to parametrise a test with; all but every third are slow."""
+    return [pytest.param(block, marks=[] if block % QUICK == 0 else pytest.mark.slow) for block in range(count)]
