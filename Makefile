@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install wheel java demo demo-kafka test test-all test-versions fuzz bench bench-spark soak lint format hooks clean
+.PHONY: help install wheel java demo demo-kafka check test test-all test-versions fuzz bench bench-spark soak lint format hooks clean
 
 help: ## show this list
 	@echo "Midstream: continuous multi-way windowed joins"
@@ -53,6 +53,10 @@ demo: java $(STAMP) ## install, then join four streams on Spark, change the plan
 
 demo-kafka: java $(STAMP) ## the same between Kafka topics, with a broker that Maven fetches and the demo starts
 	@$(BIN)/midstream demo --kafka
+
+check: lint ## while working: style, types, import order, and the tests of the engine and of what is below it
+	@echo "==> tests of the engine and of what is below it"
+	@$(PYTEST) -n $(JOBS) -m 'not slow' $(addprefix tests/,kernels state plan cql expressions engine)
 
 test: java lint ## install, then style, types, import order and all quick tests
 	@echo "==> tests"
