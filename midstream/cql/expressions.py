@@ -224,11 +224,11 @@ class Reader:
             raise self.located(error, node) from None
 
     def _is(self, node: exp.Is) -> Expr:
-        value, other = self.read(node.this), node.expression
-        if isinstance(other, exp.Null):
+        value, right = self.read(node.this), node.expression
+        if isinstance(right, exp.Null):
             expr = self.call("is_null", (value,), node)
-        elif isinstance(other, exp.Boolean):
-            expr = self.call("null_safe_eq", (value, Literal(bool(other.this), BOOL)), node)
+        elif isinstance(right, exp.Boolean):
+            expr = self.call("null_safe_eq", (value, Literal(bool(right.this), BOOL)), node)
         else:
             raise self._unsupported(node)
         return self.call("not", (expr,), node) if node.args.get("negate") else expr
