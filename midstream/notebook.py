@@ -15,14 +15,14 @@ from midstream.cql.moments import moment_text
 from midstream.engine.stats import EngineStats, StateStats
 from midstream.migrate.record import Migration
 from midstream.plan.draw import JOIN
-from midstream.plan.picture import AMBER, Card, picture
+from midstream.plan.picture import AMBER, Card, draw_picture
 from midstream.plan.tree import Leaf, Node, Plan
 
 
-def counted(number: int, noun: str) -> str:
+def count_text(number: int, noun: str) -> str:
     """A number with its noun.
 
-    >>> counted(1, "row"), counted(12_000, "row")
+    >>> count_text(1, "row"), count_text(12_000, "row")
     ('1 row', '12,000 rows')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
@@ -41,15 +41,15 @@ def engine_html(query: Query, plan: Plan, stats: EngineStats, migration: Migrati
         if isinstance(node, Leaf):
             return _window_card(query, node.input, windows)
         if node is plan.root:
-            return Card(JOIN, (counted(stats.rows_out, "result"),))
+            return Card(JOIN, (count_text(stats.rows_out, "result"),))
         state = states.get(tuple(plan.aliases[number] for number in _leaves(node)))
         return Card(JOIN) if state is None else _state_card(state)
 
     lines = [_counters(query, stats)]
     if leading:
         held = sum(state.bytes for state in leading)
-        lines.append(f"The plan before it still runs: {counted(len(leading), 'state')}, {_size(held)}.")
-    parts = [f"<div><b>Engine</b> <code>{escape(str(plan))}</code></div>", picture(plan, card)]
+        lines.append(f"The plan before it still runs: {count_text(len(leading), 'state')}, {_size(held)}.")
+    parts = [f"<div><b>Engine</b> <code>{escape(str(plan))}</code></div>", draw_picture(plan, card)]
     parts += [f"<div>{escape(line)}</div>" for line in lines]
     if migration is not None:
         parts.append(_migration(migration))
@@ -60,7 +60,7 @@ def engine_html(query: Query, plan: Plan, stats: EngineStats, migration: Migrati
 
 def engine_line(query: Query, plan: Plan, stats: EngineStats, migration: Migration | None, ended: str | None) -> str:
     """An engine in one line."""
-    parts = [f"{plan}: {counted(sum(stats.rows_in.values()), 'row')} in", counted(stats.rows_out, "result")]
+    parts = [f"{plan}: {count_text(sum(stats.rows_in.values()), 'row')} in", count_text(stats.rows_out, "result")]
     if stats.watermark is not None:
         parts.append(f"watermark {moment_text(stats.watermark, query.time_type)}")
     if migration is not None and not migration.has_ended:
@@ -80,19 +80,19 @@ def _window_card(query: Query, number: int, windows: dict[tuple[str, ...], State
     source = relation.source if relation.source != relation.alias else ""
     window = "static table" if relation.is_static else f"[{window_text(relation.window)}]"
     held = windows.get((relation.alias,))
-    rows = () if held is None else (counted(held.rows, "row"),)
+    rows = () if held is None else (count_text(held.rows, "row"),)
     return Card(relation.alias, (f"{source} {window}".strip(), *rows))
 
 
 def _state_card(state: StateStats) -> Card:
-    missing = f"{counted(state.holes, 'row')} to fill" if state.holes else None
-    return Card(JOIN, (counted(state.rows, "combination"),), missing)
+    missing = f"{count_text(state.holes, 'row')} to fill" if state.holes else None
+    return Card(JOIN, (count_text(state.rows, "combination"),), missing)
 
 
 def _counters(query: Query, stats: EngineStats) -> str:
     late = sum(stats.late.values())
     rejected = sum(sum(reasons.values()) for reasons in stats.rejected.values())
-    told = [f"{counted(sum(stats.rows_in.values()), 'row')} in", counted(stats.rows_out, "result")]
+    told = [f"{count_text(sum(stats.rows_in.values()), 'row')} in", count_text(stats.rows_out, "result")]
     dropped = sum(sum(reasons.values()) for reasons in stats.dropped.values())
     counts = ((late, "late"), (rejected, "rejected"), (dropped, "dropped"))
     told += [f"{count:,} {what}" for count, what in counts if count]

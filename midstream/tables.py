@@ -65,7 +65,7 @@ def as_table(given: TableLike, declared: pa.Schema | None = None) -> pa.Table | 
     if is_pandas(given, "DataFrame"):
         return _from_pandas(given, declared)
     if isinstance(given, Mapping):
-        return _from_columns(_named(given), declared)
+        return _from_columns(_name_columns(given), declared)
     if isinstance(given, list | tuple):
         return _from_rows(given, declared)
     try:
@@ -104,7 +104,7 @@ def is_pandas(given: object, *kinds: str) -> bool:
     return pandas is not None and isinstance(given, tuple(getattr(pandas, kind) for kind in kinds))
 
 
-def _named(columns: Mapping[Any, Any]) -> dict[str, Any]:
+def _name_columns(columns: Mapping[Any, Any]) -> dict[str, Any]:
     for name in columns:
         if not isinstance(name, str):
             raise NotATable(f"has a column called {name!r}; columns are named by text")
@@ -119,7 +119,12 @@ def _from_pandas(frame: Any, declared: pa.Schema | None) -> pa.Table:
     table = _from_columns({name: frame.iloc[:, place] for place, name in enumerate(names)}, declared, len(frame))
     known = {name.lower() for name in names}
     for index in frame.index.names:
-        if declared is not None and index is not None and _spelled(str(index), declared) and index.lower() not in known:
+        if (
+            declared is not None
+            and index is not None
+            and _find_spellings(str(index), declared)
+            and index.lower() not in known
+        ):
             raise NotATable(f"has {index!r} as its index, which is left out; make it a column with reset_index()")
     return table
 
@@ -134,7 +139,7 @@ def _from_rows(rows: Sequence[Any], declared: pa.Schema | None) -> pa.Table:
             raise NotATable("is an empty list, which tells no columns; give a pyarrow schema, or a dict of types")
         return declared.empty_table()
     names = dict.fromkeys(name for row in rows for name in row)
-    return _from_columns(_named({name: [row.get(name) for row in rows] for name in names}), declared)
+    return _from_columns(_name_columns({name: [row.get(name) for row in rows] for name in names}), declared)
 
 
 def _from_columns(columns: Mapping[str, Any], declared: pa.Schema | None, length: int | None = None) -> pa.Table:
@@ -142,11 +147,13 @@ def _from_columns(columns: Mapping[str, Any], declared: pa.Schema | None, length
     arrays: dict[str, pa.Array | pa.ChunkedArray | None] = {}
     first: str | None = None
     for name, values in columns.items():
-        if declared is not None and not _spelled(name, declared):
+        if declared is not None and not _find_spellings(name, declared):
             arrays[name] = None
             continue
         try:
-            array = arrays[name] = _column(values, None if declared is None else _spelled(name, declared)[0].type)
+            array = arrays[name] = _column(
+                values, None if declared is None else _find_spellings(name, declared)[0].type
+            )
         except NotATable as problem:
             raise NotATable(f"has a column {name!r} that {problem}") from problem.__cause__
         if length is not None and len(array) != length:
@@ -158,7 +165,7 @@ def _from_columns(columns: Mapping[str, Any], declared: pa.Schema | None, length
     return pa.Table.from_arrays(filled, names=list(arrays))
 
 
-def _spelled(name: str, declared: pa.Schema) -> list[pa.Field]:
+def _find_spellings(name: str, declared: pa.Schema) -> list[pa.Field]:
     """The declared columns of this name: the one spelled so, or else those that differ in case."""
     exact = [field for field in declared if field.name == name]
     return exact or [field for field in declared if field.name.lower() == name.lower()]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from midstream.cql.names import spelled
+from midstream.cql.names import find_spellings
 from midstream.cql.schemas import type_of
 from midstream.cql.sources import source_names
 from midstream.errors import QueryError, did_you_mean
@@ -50,7 +50,7 @@ def check_given(schemas: Mapping[str, pa.Schema], text: str) -> Mapping[str, pa.
     midstream.errors.QueryError: explain: the columns of 'orders' are not known; give them with --schema 'orders=...
     """
     for name in source_names(text):
-        if not spelled(name, schemas):
+        if not find_spellings(name, schemas):
             hint = did_you_mean(name, schemas)
             raise QueryError(
                 f"explain: the columns of '{name}' are not known; {hint}give them with "

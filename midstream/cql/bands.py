@@ -25,7 +25,7 @@ import pyarrow.types as pt
 from midstream.cql import functions
 from midstream.cql.conjuncts import Part
 from midstream.cql.keys import in_type
-from midstream.cql.linear import Difference, Number, bare, constant, difference, within
+from midstream.cql.linear import Difference, Number, find_constant, find_difference, limit_difference, strip_constants
 from midstream.cql.model import Band, Call, Expr, Rounding, inputs_of
 
 _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
@@ -61,7 +61,7 @@ def find_bands(parts: Iterable[Part]) -> Bands:
             continue
         type = pa.float64() if isinstance(bound.form.shift, float) else pa.int64()
         try:
-            pair = _searchable(bound.form.left, type), _searchable(bound.form.right, type)
+            pair = _make_searchable(bound.form.left, type), _make_searchable(bound.form.right, type)
         except functions.FunctionError:
             continue
         groups.setdefault((type, *pair), []).append(bound)
@@ -104,7 +104,7 @@ def _direct(part: Part, floating: bool) -> _Bound | None:
     assert part.left is not None
     assert part.right is not None
     assert part.operator is not None
-    left, right = difference(part.left, floating), difference(part.right, floating)
+    left, right = find_difference(part.left, floating), find_difference(part.right, floating)
     form = left.plus(right.negated()) if left is not None and right is not None else None
     if form is None or left is None:
         return None
@@ -124,15 +124,15 @@ def _absolute(part: Part, floating: bool) -> _Bound | None:
     value, limit, operator = part.left, part.right, part.operator
     if not inputs_of(value):
         value, limit, operator = limit, value, _FLIPPED[operator]
-    value = bare(value, floating)
-    size = None if inputs_of(limit) else constant(limit)
+    value = strip_constants(value, floating)
+    size = None if inputs_of(limit) else find_constant(limit)
     if size is None or operator not in ("lt", "le") or not isinstance(value, Call) or value.function != "abs":
         return None
-    form = difference(value.args[0], floating)
+    form = find_difference(value.args[0], floating)
     if form is None:
         return None
     size = float(size) if floating else size - 1 if operator == "lt" else size
-    form = within(replace(form, constants=form.constants + abs(size)), value.type, symmetric=True)
+    form = limit_difference(replace(form, constants=form.constants + abs(size)), value.type, symmetric=True)
     return _Bound(part, form, -size - form.shift, size - form.shift, True)
 
 
@@ -171,7 +171,7 @@ def _near(bound: Number | None) -> Number | None:
     return bound if bound is not None and abs(bound) <= _LARGEST // 2 else None
 
 
-def _searchable(expr: Expr, type: pa.DataType) -> Expr:
+def _make_searchable(expr: Expr, type: pa.DataType) -> Expr:
     """An expression in the type of a band: float64, or int64 with times in microseconds."""
     if type == pa.int64() and not pt.is_integer(expr.type):
         return functions.call("unix_micros", (expr,))

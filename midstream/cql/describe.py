@@ -51,7 +51,7 @@ def expression_text(expr: Expr, aliases: Sequence[str] | None = None) -> str:
     '#0.x < 3'
     """
     if isinstance(expr, Column):
-        return f"{_quoted(aliases[expr.input]) if aliases is not None else f'#{expr.input}'}.{_quoted(expr.name)}"
+        return f"{_quote(aliases[expr.input]) if aliases is not None else f'#{expr.input}'}.{_quote(expr.name)}"
     if isinstance(expr, Literal):
         return _literal_text(expr.value)
     if isinstance(expr, Cast):
@@ -64,7 +64,7 @@ def expression_text(expr: Expr, aliases: Sequence[str] | None = None) -> str:
     return f"{expr.function}({', '.join(args)})"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     """A name between backticks if it is not one word, so that no name reads like an expression."""
     return name if name.isidentifier() else "`" + name.replace("`", "``") + "`"
 

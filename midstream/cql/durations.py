@@ -91,16 +91,16 @@ def duration(value: Duration) -> int:
     ...
     midstream.errors.QueryError: 30 has no unit; write text such as '30 seconds', or give a timedelta
     """
-    length = signed_duration(value)
+    length = parse_signed_duration(value)
     if length < 0:
         raise QueryError(f"{str(value)!r} is negative; write 0 seconds or more")
     return length
 
 
-def signed_duration(value: Duration) -> int:
+def parse_signed_duration(value: Duration) -> int:
     """As `duration`, but the amounts may be negative.
 
-    >>> signed_duration("-1 hour")
+    >>> parse_signed_duration("-1 hour")
     -3600000000
     """
     if isinstance(value, datetime.timedelta):

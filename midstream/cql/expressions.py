@@ -156,25 +156,25 @@ class Reader:
             if isinstance(node, exp.Boolean):
                 return Literal(bool(node.this), BOOL)
             if isinstance(node, exp.Literal):
-                return Literal(node.name, pa.string()) if node.is_string else literals.number(node.name)
+                return Literal(node.name, pa.string()) if node.is_string else literals.parse_number(node.name)
             if isinstance(node, exp.Concat) and all(part.is_string for part in node.expressions):
                 return Literal("".join(part.name for part in node.expressions), pa.string())
             if isinstance(node, exp.HexString):
                 return Literal(bytes.fromhex(node.name), pa.binary())
             if isinstance(node, exp.Interval):
-                return literals.interval(node)
+                return literals.parse_interval(node)
             if isinstance(node, exp.Neg | exp.TryCast):
                 inner = node.this if isinstance(node, exp.Neg) else node
                 written = self.source.written(inner)
                 plain = isinstance(inner, exp.Literal) and not inner.is_string
                 suffixed = isinstance(inner, exp.TryCast) and written[:1] in tuple("0123456789.")
                 if plain or (suffixed and isinstance(inner.this, exp.Literal) and "::" not in written):
-                    return literals.number(("-" if isinstance(node, exp.Neg) else "") + written)
+                    return literals.parse_number(("-" if isinstance(node, exp.Neg) else "") + written)
             if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast) and node.this.is_string:
                 if node.to.this == exp.DType.DATE:
-                    return literals.date(node.this.name)
+                    return literals.parse_date(node.this.name)
                 if _TYPES.get(node.to.this) == literals.TIMESTAMP:
-                    return literals.timestamp(node.this.name)
+                    return literals.parse_timestamp(node.this.name)
         except (QueryError, ValueError) as error:
             raise self.located(error, node) from None
         return None

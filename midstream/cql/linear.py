@@ -63,37 +63,37 @@ class Difference:
         )
 
 
-def difference(expr: Expr, floating: bool) -> Difference | None:
+def find_difference(expr: Expr, floating: bool) -> Difference | None:
     """An expression as a difference, or None if it is none. `floating` says that it is compared as a float64.
 
     >>> from midstream.cql.model import Column
     >>> from midstream.cql.functions import call
     >>> x, y = Column(0, "x", pa.int64()), Column(1, "y", pa.int64())
-    >>> found = difference(call("subtract", (x, y)), floating=False)
+    >>> found = find_difference(call("subtract", (x, y)), floating=False)
     >>> found.left == x, found.right == y, found.low == -(2**63)
     (True, True, True)
     """
-    whole, expr = expr, bare(expr, floating)
+    whole, expr = expr, strip_constants(expr, floating)
     inputs = inputs_of(expr)
     if not inputs:
-        value = constant(expr)
+        value = find_constant(expr)
         return None if value is None else Difference(shift=value, constants=abs(value))
     if len(inputs) == 1:
-        return _shifted(whole, expr, floating)
+        return _shift(whole, expr, floating)
     if not isinstance(expr, Call) or expr.function not in ("add", "subtract"):
         return None
     if pt.is_date(expr.type) or not _countable(expr.type, floating):
         return None
-    first, second = (difference(arg, floating) for arg in expr.args)
+    first, second = (find_difference(arg, floating) for arg in expr.args)
     if first is None or second is None:
         return None
     total = first.plus(second if expr.function == "add" else second.negated())
     if total is None or total.left is None or total.right is None:
         return None
-    return within(replace(total, computed=True), expr.type)
+    return limit_difference(replace(total, computed=True), expr.type)
 
 
-def within(found: Difference, type: pa.DataType, symmetric: bool = False) -> Difference:
+def limit_difference(found: Difference, type: pa.DataType, symmetric: bool = False) -> Difference:
     """A difference that was computed in a type without overflow; if `symmetric`, so was its negative."""
     if pt.is_floating(type):
         return found
@@ -106,24 +106,24 @@ def within(found: Difference, type: pa.DataType, symmetric: bool = False) -> Dif
     )
 
 
-def constant(expr: Expr) -> Number | None:
+def find_constant(expr: Expr) -> Number | None:
     """The value of an expression without columns, intervals in microseconds; None if it has none or is not known.
 
     >>> from midstream.cql.functions import call
-    >>> constant(call("multiply", (Literal(60, pa.int32()), Literal(1000, pa.int32()))))
+    >>> find_constant(call("multiply", (Literal(60, pa.int32()), Literal(1000, pa.int32()))))
     60000
     """
     value: Number | None = None
     if isinstance(expr, Literal):
         value = _number(expr.value)
     elif isinstance(expr, Cast) and (pt.is_integer(expr.type) or expr.type == pa.float64()):
-        value = constant(expr.operand)
+        value = find_constant(expr.operand)
         if value is not None and pt.is_integer(expr.type):
             value = value if isinstance(value, int) else None
         elif value is not None:
             value = float(value)
     elif isinstance(expr, Call) and expr.function in ("add", "subtract", "multiply", "negate", "abs"):
-        values = [constant(arg) for arg in expr.args]
+        values = [find_constant(arg) for arg in expr.args]
         known = [number for number in values if number is not None]
         exact = expr.type != pa.float32() and not (pt.is_decimal(expr.type) and len(known) > 1)
         if len(known) == len(values) and exact:
@@ -153,7 +153,7 @@ def _number(value: object) -> Number | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _shifted(whole: Expr, inner: Expr, floating: bool) -> Difference:
+def _shift(whole: Expr, inner: Expr, floating: bool) -> Difference:
     """An expression of one input, bare of casts, with the constants that are added to it taken off."""
     expr, shift, additions = inner, 0.0 if floating else 0, 0
     constants: Number = 0
@@ -161,7 +161,7 @@ def _shifted(whole: Expr, inner: Expr, floating: bool) -> Difference:
         first, second = inner.args
         if inner.function == "add" and not inputs_of(first):
             first, second = second, first
-        value = None if inputs_of(second) else constant(second)
+        value = None if inputs_of(second) else find_constant(second)
         if value is None or (isinstance(value, float) and not floating):
             break
         if pt.is_date(inner.type):
@@ -169,7 +169,7 @@ def _shifted(whole: Expr, inner: Expr, floating: bool) -> Difference:
         shift += value if inner.function == "add" else -value
         constants += abs(value)
         additions += 1
-        inner = bare(first, floating)
+        inner = strip_constants(first, floating)
     checks = () if inner is expr else (whole,)
     return Difference(left=inner, shift=shift, checks=checks, additions=additions, constants=constants)
 
@@ -181,7 +181,7 @@ def _countable(type: pa.DataType, floating: bool) -> bool:
     return bool(pt.is_signed_integer(type) or pt.is_timestamp(type) or pt.is_duration(type) or pt.is_date(type))
 
 
-def bare(expr: Expr, floating: bool) -> Expr:
+def strip_constants(expr: Expr, floating: bool) -> Expr:
     """An expression without casts that change no value: to wider integers, or between timestamps of microseconds."""
     while isinstance(expr, Cast):
         source, target = expr.operand.type, expr.type

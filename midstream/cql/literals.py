@@ -14,9 +14,9 @@ from decimal import Decimal
 import pyarrow as pa
 from sqlglot import exp
 
-from midstream.cql.durations import microseconds, signed_duration
+from midstream.cql.durations import microseconds, parse_signed_duration
 from midstream.cql.model import Literal
-from midstream.cql.moments import moment
+from midstream.cql.moments import parse_moment
 from midstream.errors import QueryError
 
 TIMESTAMP = pa.timestamp("us")
@@ -28,12 +28,12 @@ _INTEGERS = {"Y": pa.int8(), "S": pa.int16(), "L": pa.int64()}
 _FLOATS = {"F": pa.float32(), "D": pa.float64()}
 
 
-def number(text: str) -> Literal:
+def parse_number(text: str) -> Literal:
     """A number, perhaps with a minus before and a suffix behind.
 
-    >>> number("3"), number("-2.50")
+    >>> parse_number("3"), parse_number("-2.50")
     (Literal(value=3, type=DataType(int32)), Literal(value=Decimal('-2.50'), type=Decimal128Type(decimal128(3, 2))))
-    >>> number("1e3").value, number("3L").type
+    >>> parse_number("1e3").value, parse_number("3L").type
     (1000.0, DataType(int64))
     """
     match = _NUMBER.fullmatch(text)
@@ -58,7 +58,7 @@ def number(text: str) -> Literal:
     return _decimal(text, Decimal(digits))
 
 
-def interval(node: exp.Interval) -> Literal:
+def parse_interval(node: exp.Interval) -> Literal:
     """INTERVAL with an amount and a unit of fixed length, or with a text that has both."""
     unit = node.args.get("unit")
     if not isinstance(node.this, exp.Literal) or not isinstance(unit, exp.Var | None):
@@ -66,14 +66,14 @@ def interval(node: exp.Interval) -> Literal:
             "this form of INTERVAL is not supported; write INTERVAL 10 MINUTES or INTERVAL '1 hour 5 minutes'"
         )
     text = node.this.name
-    length = signed_duration(text) if unit is None else microseconds(text, unit.name)
+    length = parse_signed_duration(text) if unit is None else microseconds(text, unit.name)
     return Literal(datetime.timedelta(microseconds=length), INTERVAL)
 
 
-def date(text: str) -> Literal:
+def parse_date(text: str) -> Literal:
     """The date of ``DATE '2026-01-31'``.
 
-    >>> date("2026-01-31").value
+    >>> parse_date("2026-01-31").value
     datetime.date(2026, 1, 31)
     """
     try:
@@ -82,14 +82,14 @@ def date(text: str) -> Literal:
         raise QueryError(f"'{text}' is not a date; write DATE 'YYYY-MM-DD'") from None
 
 
-def timestamp(text: str) -> Literal:
+def parse_timestamp(text: str) -> Literal:
     """The moment of ``TIMESTAMP '2026-01-31 12:00:00'``, in UTC if the text has no zone.
 
-    >>> timestamp("2026-01-31 12:00:00+01:00").value
+    >>> parse_timestamp("2026-01-31 12:00:00+01:00").value
     datetime.datetime(2026, 1, 31, 11, 0)
     """
     try:
-        found = moment(text)
+        found = parse_moment(text)
     except (ValueError, OverflowError):
         raise QueryError(f"'{text}' is not a timestamp; write TIMESTAMP 'YYYY-MM-DD HH:MM:SS'") from None
     return Literal(found, TIMESTAMP)

@@ -11,10 +11,10 @@ import pyarrow as pa
 _FRACTION = re.compile(r"\.(\d{1,6})(?!\d)")
 
 
-def moment(text: str) -> datetime.datetime:
+def parse_moment(text: str) -> datetime.datetime:
     """The moment that a text such as ``2026-01-31 12:00:00.5`` tells, without a zone and in UTC; else a ValueError.
 
-    >>> moment("2026-01-31 12:00:00.5+01:00")
+    >>> parse_moment("2026-01-31 12:00:00.5+01:00")
     datetime.datetime(2026, 1, 31, 11, 0, 0, 500000)
     """
     clean = text.strip()

@@ -17,10 +17,10 @@ from midstream.cql.syntax import Source
 from midstream.errors import did_you_mean
 
 
-def spelled(name: str, known: Iterable[str]) -> list[str]:
+def find_spellings(name: str, known: Iterable[str]) -> list[str]:
     """Those of the known names that are equal to a name without regard to case.
 
-    >>> spelled("ORDERS", ["orders", "payments"])
+    >>> find_spellings("ORDERS", ["orders", "payments"])
     ['orders']
     """
     return [candidate for candidate in known if candidate.casefold() == name.casefold()]
@@ -38,10 +38,10 @@ def free_name(wanted: str, taken: Iterable[str]) -> str:
     return wanted
 
 
-def listed(names: Iterable[str]) -> str:
+def list_names(names: Iterable[str]) -> str:
     """Names for a message.
 
-    >>> listed(["a", "b"]), listed([])
+    >>> list_names(["a", "b"]), list_names([])
     ('a, b', 'none')
     """
     return ", ".join(names) or "none"
@@ -58,11 +58,11 @@ class Scope:
 
     def input(self, identifier: exp.Expr) -> int:
         """The number of the input that an alias names."""
-        found = spelled(identifier.name, self.aliases)
+        found = find_spellings(identifier.name, self.aliases)
         if not found:
-            called = [self.aliases[at] for at, name in enumerate(self.names) if spelled(name, [identifier.name])]
+            called = [self.aliases[at] for at, name in enumerate(self.names) if find_spellings(name, [identifier.name])]
             hint = f"FROM calls it {' and '.join(called)}; " if called else did_you_mean(identifier.name, self.aliases)
-            right = f"{hint}aliases in FROM: {listed(self.aliases)}"
+            right = f"{hint}aliases in FROM: {list_names(self.aliases)}"
             raise self.source.error(identifier, f"unknown alias '{identifier.name}'", right)
         return self.aliases.index(found[0])
 
@@ -74,28 +74,32 @@ class Scope:
         name = node.name
         if node.args.get("table"):
             number = self.input(node.args["table"])
-            if not spelled(name, self.schemas[number].names):
+            if not find_spellings(name, self.schemas[number].names):
                 known = self.schemas[number].names
-                right = f"{did_you_mean(name, known)}columns of {self.aliases[number]}: {listed(known)}"
+                right = f"{did_you_mean(name, known)}columns of {self.aliases[number]}: {list_names(known)}"
                 raise self.source.error(node, f"unknown column '{name}'", right)
             return self.of(number, name, node)
-        owners = [number for number, schema in enumerate(self.schemas) if spelled(name, schema.names)]
+        owners = [number for number, schema in enumerate(self.schemas) if find_spellings(name, schema.names)]
         if not owners:
             columns = [f"{alias}.{column}" for alias, schema in self._pairs() for column in schema.names]
             hint = did_you_mean(name, [column for _, schema in self._pairs() for column in schema.names])
-            raise self.source.error(node, f"unknown column '{name}'", f"{hint}columns: {listed(columns)}")
+            raise self.source.error(node, f"unknown column '{name}'", f"{hint}columns: {list_names(columns)}")
         if len(owners) > 1:
-            choices = (f"{self.aliases[owner]}.{spelled(name, self.schemas[owner].names)[0]}" for owner in owners)
-            raise self.source.error(node, f"ambiguous column '{name}'", f"write one of {listed(choices)}")
+            choices = (
+                f"{self.aliases[owner]}.{find_spellings(name, self.schemas[owner].names)[0]}" for owner in owners
+            )
+            raise self.source.error(node, f"ambiguous column '{name}'", f"write one of {list_names(choices)}")
         return self.of(owners[0], name, node)
 
     def of(self, number: int, name: str, node: exp.Expr) -> Column:
         """A column of one input, which has at least one of that name."""
         schema = self.schemas[number]
-        found = spelled(name, schema.names)
+        found = find_spellings(name, schema.names)
         if len(found) > 1:
             what = f"ambiguous column '{name}'"
-            right = f"{self.aliases[number]} has {listed(found)}; give its columns names that differ by more than case"
+            right = (
+                f"{self.aliases[number]} has {list_names(found)}; give its columns names that differ by more than case"
+            )
             raise self.source.error(node, what, right)
         type = plain_type(schema.field(found[0]).type)
         if has_union(type):

@@ -22,7 +22,7 @@ from midstream.cql.expressions import Reader
 from midstream.cql.model import Column, Input, Output, Query, columns_of
 from midstream.cql.names import Scope
 from midstream.cql.outputs import read_outputs
-from midstream.cql.predicates import Predicates, groups, take_apart
+from midstream.cql.predicates import Predicates, find_groups, take_apart
 from midstream.cql.schemas import SchemaLike, as_schema
 from midstream.cql.sources import Entry, From, read_from
 from midstream.cql.syntax import Source
@@ -63,7 +63,7 @@ def query(
     ...
     midstream.errors.QueryError: query: unknown stream 'ordrs' at line 1, column 16; did you mean 'orders'? ...
     """
-    known = _checked(text, schemas)
+    known = _check_schemas(text, schemas)
     source = Source(text)
     try:
         return _understand(source, known, event_time, delay, assume_zone)
@@ -105,7 +105,7 @@ def _understand(
     )
 
 
-def _checked(text: str, schemas: Mapping[str, SchemaLike]) -> dict[str, pa.Schema]:
+def _check_schemas(text: str, schemas: Mapping[str, SchemaLike]) -> dict[str, pa.Schema]:
     """The schemas by name, whatever they were given as."""
     if not isinstance(text, str):
         raise QueryError(f"query: the text is {type(text).__name__}; give a string")
@@ -118,7 +118,7 @@ def _checked(text: str, schemas: Mapping[str, SchemaLike]) -> dict[str, pa.Schem
 
 
 def _check_connected(source: Source, clause: From, predicates: Predicates) -> None:
-    found = groups(len(clause.entries), [*predicates.links, *clause.crossed])
+    found = find_groups(len(clause.entries), [*predicates.links, *clause.crossed])
     if len(found) > 1:
         names = " and ".join(f"({', '.join(clause.entries[number].alias for number in group)})" for group in found)
         what = f"no predicate connects {names}"

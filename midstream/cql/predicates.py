@@ -63,10 +63,10 @@ def take_apart(conjuncts: Sequence[Conjunct], inputs: int, first_stream: int) ->
     )
 
 
-def groups(inputs: int, links: Iterable[Iterable[int]]) -> list[list[int]]:
+def find_groups(inputs: int, links: Iterable[Iterable[int]]) -> list[list[int]]:
     """The inputs that hang together, directly or through others.
 
-    >>> groups(4, [{0, 2}, {2, 3}])
+    >>> find_groups(4, [{0, 2}, {2, 3}])
     [[0, 2, 3], [1]]
     """
     group = {number: [number] for number in range(inputs)}

@@ -14,9 +14,9 @@ import pyarrow as pa
 from sqlglot import TokenType, exp
 
 from midstream.cql.model import Window, WindowKind
-from midstream.cql.names import listed, spelled
+from midstream.cql.names import find_spellings, list_names
 from midstream.cql.syntax import Source, WindowText
-from midstream.cql.windows import WINDOWS_TEXT, window
+from midstream.cql.windows import WINDOWS_TEXT, parse_window
 from midstream.errors import QueryError, did_you_mean
 
 _JOIN_WORDS = frozenset({
@@ -53,10 +53,10 @@ def source_names(text: str) -> list[str]:
     """
     select = Source(text).parse()
     entries = [select.args.get("from_"), *(select.args.get("joins") or [])]
-    return [_written(entry.this) for entry in entries if entry is not None and isinstance(entry.this, exp.Table)]
+    return [_written_name(entry.this) for entry in entries if entry is not None and isinstance(entry.this, exp.Table)]
 
 
-def _written(table: exp.Table) -> str:
+def _written_name(table: exp.Table) -> str:
     return ".".join(part.name for part in table.parts)
 
 
@@ -95,7 +95,7 @@ def read_from(source: Source, select: exp.Select, schemas: Mapping[str, pa.Schem
                 window_text.start, f"'[{window_text.words}]' has no place", "a window stands after a name in FROM"
             )
     if all(entry.window.kind is WindowKind.STATIC for entry in entries):
-        names = listed(entry.source for entry in entries)
+        names = list_names(entry.source for entry in entries)
         what = f"no entry of FROM is a stream: a name without a window is a static table ({names})"
         right = "write a window such as [RANGE 10 MINUTES] or [UNBOUNDED] after a stream's name"
         raise source.error(entries[0].node, what, right)
@@ -110,13 +110,13 @@ def _entry(source: Source, node: exp.Expr, schemas: Mapping[str, pa.Schema], use
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or extra:
         what = f"'{source.written(node)}' is not supported in FROM"
         raise source.error(node, what, "write a stream's name, its window and its alias")
-    written = _written(node)
-    found = spelled(written, schemas)
+    written = _written_name(node)
+    found = find_spellings(written, schemas)
     if not found:
-        right = f"{did_you_mean(written, schemas)}streams given: {listed(schemas)}"
+        right = f"{did_you_mean(written, schemas)}streams given: {list_names(schemas)}"
         raise source.error(node, f"unknown stream '{written}'", right)
     if len(found) > 1:
-        raise source.error(node, f"ambiguous stream '{written}'", f"streams given: {listed(found)}")
+        raise source.error(node, f"ambiguous stream '{written}'", f"streams given: {list_names(found)}")
     alias = node.args.get("alias")
     if alias is not None and alias.args.get("columns"):
         raise source.error(node, "a list of columns after an alias is not supported", "write the alias alone")
@@ -126,7 +126,7 @@ def _entry(source: Source, node: exp.Expr, schemas: Mapping[str, pa.Schema], use
     if len(mine) > 1:
         raise source.error(mine[1].start, f"'{written}' has two windows", "write one")
     try:
-        size = window(mine[0].words) if mine else Window(WindowKind.STATIC)
+        size = parse_window(mine[0].words) if mine else Window(WindowKind.STATIC)
     except QueryError as error:
         what, _, right = str(error).partition("; ")
         raise source.error(mine[0].start, what, right or WINDOWS_TEXT) from None

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from midstream.cql.durations import Duration, duration
 from midstream.cql.model import WindowKind
-from midstream.cql.names import listed, spelled
+from midstream.cql.names import find_spellings, list_names
 from midstream.cql.sources import Entry
 from midstream.cql.syntax import Source
-from midstream.cql.zones import checked_zone
+from midstream.cql.zones import check_zone
 from midstream.errors import QueryError, did_you_mean
 from midstream.tables import type_name
 
@@ -104,7 +104,7 @@ def _check_zones(
     """Refuse a mixture that nobody has said the meaning of, and a meaning for nothing."""
     plain = [entry for entry in entries if entry.source in types and _is_plain(types[entry.source])]
     if assume_zone is not None:
-        checked_zone(assume_zone)
+        check_zone(assume_zone)
         if not plain:
             raise QueryError(
                 f"query: assume_zone={assume_zone!r} says how to read times without a zone, but no stream has such "
@@ -122,11 +122,11 @@ def _check_zones(
 def _column(source: Source, entry: Entry, schema: pa.Schema, named: object) -> tuple[str, pa.DataType]:
     if not isinstance(named, str):
         raise source.error(entry.node, f"the event time of '{entry.source}' is {named!r}", "give a column's name")
-    found = spelled(named, schema.names)
+    found = find_spellings(named, schema.names)
     if len(found) != 1:
         what = f"event time column '{named}' {'is ambiguous' if found else 'is not'} in stream '{entry.source}'"
         hint = "" if found else did_you_mean(named, schema.names)
-        raise source.error(entry.node, what, f"{hint}columns of {entry.source}: {listed(schema.names)}")
+        raise source.error(entry.node, what, f"{hint}columns of {entry.source}: {list_names(schema.names)}")
     type = schema.field(found[0]).type
     if not pa.types.is_timestamp(type) and type != pa.int64():
         what = f"event time '{found[0]}' of stream '{entry.source}' is {type}"
@@ -150,10 +150,12 @@ def _per_stream(given: Mapping[str, object], schemas: Mapping[str, pa.Schema], w
     """A mapping by stream, with the schemas' spelling of the names."""
     result: dict[str, object] = {}
     for name, value in given.items():
-        found = spelled(str(name), schemas)
+        found = find_spellings(str(name), schemas)
         if len(found) != 1:
             hint = did_you_mean(name, schemas)
-            raise QueryError(f"query: {what} names an unknown stream '{name}'; {hint}streams given: {listed(schemas)}")
+            raise QueryError(
+                f"query: {what} names an unknown stream '{name}'; {hint}streams given: {list_names(schemas)}"
+            )
         if found[0] in result:
             raise QueryError(f"query: {what} names stream '{found[0]}' twice; give it once")
         result[found[0]] = value

@@ -12,14 +12,14 @@ from midstream.errors import QueryError
 WINDOWS_TEXT = "write [RANGE 10 MINUTES], [ROWS 100] or [UNBOUNDED]"
 
 
-def window(words: str) -> Window:
+def parse_window(words: str) -> Window:
     """A window from what stands between its brackets.
 
-    >>> window("RANGE 1.5 SECONDS")
+    >>> parse_window("RANGE 1.5 SECONDS")
     Window(kind=<WindowKind.RANGE: 'range'>, size=1500000)
-    >>> window("RANGE INTERVAL '1' MINUTE").size
+    >>> parse_window("RANGE INTERVAL '1' MINUTE").size
     60000000
-    >>> window("rows 10")
+    >>> parse_window("rows 10")
     Window(kind=<WindowKind.ROWS: 'rows'>, size=10)
     """
     kind, _, size = words.partition(" ")

@@ -21,10 +21,10 @@ _FURTHEST = 24 * 60 * 60
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
-def checked_zone(zone: object) -> str:
+def check_zone(zone: object) -> str:
     """A zone that there is, such as ``Europe/Berlin``, ``UTC`` or ``+01:00``.
 
-    >>> checked_zone("Europe/Berln")
+    >>> check_zone("Europe/Berln")
     Traceback (most recent call last):
     midstream.errors.QueryError: query: assume_zone='Europe/Berln' is no time zone; did you mean 'Europe/Berlin'? ...
     """

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from midstream.errors import PlanError, did_you_mean, shown
-from midstream.plan.tree import Join, Leaf, Node, Plan, notation, quoted
+from midstream.plan.tree import Join, Leaf, Node, Plan, notation_of, quoted
 
 _TOKEN = re.compile(
     r"""\s*(?: (?P<open>\() | (?P<close>\)) | "(?P<double>(?:[^"]|"")*)" | `(?P<backtick>(?:[^`]|``)*)`
@@ -125,7 +125,7 @@ class _Reader:
             return parts[0]
         if len(parts) == 2:
             return Join(parts[0], parts[1])
-        example = self._example([notation(part, self.aliases) for part in parts])
+        example = self._example([notation_of(part, self.aliases) for part in parts])
         raise self._error(
             f"{len(parts)} parts side by side {self._where(group.first)}; "
             f"a join has two: bracket pairs, for example {example}"

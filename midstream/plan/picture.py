@@ -49,11 +49,11 @@ class _Subtree:
     middle: float
 
 
-def picture(plan: Plan, card: Callable[[Node], Card] | None = None) -> str:
+def draw_picture(plan: Plan, card: Callable[[Node], Card] | None = None) -> str:
     """The plan as SVG text; `card` tells what its nodes show.
 
     >>> from midstream.plan import parse_plan
-    >>> drawn = picture(parse_plan("(R S) T", "RST"))
+    >>> drawn = draw_picture(parse_plan("(R S) T", "RST"))
     >>> drawn.startswith("<svg") and drawn.count("<rect") == 5 and drawn.count("<path") == 4
     True
     """
@@ -75,7 +75,7 @@ def picture(plan: Plan, card: Callable[[Node], Card] | None = None) -> str:
 
 def _with_card(card: Card, below: _Subtree | None, is_leaf: bool) -> _Subtree:
     """A node's card above what is below it, their middles in one line."""
-    own = (0.0, 0.0, _drawn(card, is_leaf))
+    own = (0.0, 0.0, _draw_subtree(card, is_leaf))
     if below is None:
         return _Subtree((own,), card.width, card.height, card.width / 2)
     middle = max(card.width / 2, below.middle)
@@ -101,7 +101,7 @@ def _beside(left: _Subtree, right: _Subtree) -> _Subtree:
     return _Subtree(tuple(parts), start + right.width, _DROP + max(left.height, right.height), middle)
 
 
-def _drawn(card: Card, is_leaf: bool) -> str:
+def _draw_subtree(card: Card, is_leaf: bool) -> str:
     colour = AMBER if card.missing else "currentColor" if is_leaf else _BLUE
     dashes = ' stroke-dasharray="5 3"' if card.missing else ""
     texts = []

@@ -123,7 +123,7 @@ class Plan:
 
     def text(self, node: Node) -> str:
         """The notation of one subtree: `(R S)`."""
-        return notation(node, self.aliases)
+        return notation_of(node, self.aliases)
 
     def __str__(self) -> str:
         return self.text(self.root)
@@ -133,9 +133,9 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """The tree as a notebook shows it."""
-        from midstream.plan.picture import picture  # which draws these trees
+        from midstream.plan.picture import draw_picture  # which draws these trees
 
-        return picture(self)
+        return draw_picture(self)
 
     @cached_property
     def _post_order(self) -> tuple[Node, ...]:
@@ -149,15 +149,15 @@ class Plan:
         return tuple(reversed(found))
 
 
-def notation(node: Node, aliases: Sequence[str]) -> str:
+def notation_of(node: Node, aliases: Sequence[str]) -> str:
     """A tree as plan text.
 
-    >>> notation(Join(Leaf(1), Leaf(0)), ["R", "S"])
+    >>> notation_of(Join(Leaf(1), Leaf(0)), ["R", "S"])
     '(S R)'
     """
     if isinstance(node, Leaf):
         return quoted(aliases[node.input])
-    return f"({notation(node.left, aliases)} {notation(node.right, aliases)})"
+    return f"({notation_of(node.left, aliases)} {notation_of(node.right, aliases)})"
 
 
 def quoted(alias: str) -> str:

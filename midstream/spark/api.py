@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from midstream.cql.durations import Duration
-from midstream.cql.names import spelled
+from midstream.cql.names import find_spellings
 from midstream.errors import QueryError, SparkError, did_you_mean
 from midstream.migrate import STRATEGIES
 from midstream.plan import parse_plan
@@ -152,7 +152,7 @@ def sql(
     place = None if control is None else check_folder("control", control)
     check_flag("result_id", result_id)
     _check(spec, frames, waits)
-    if result_id and spelled(COLUMN, spec.query.output_schema.names):
+    if result_id and find_spellings(COLUMN, spec.query.output_schema.names):
         raise SparkError(f"result_id: the query has a column {COLUMN!r} already; rename it with AS")
     known_as = spec.operator if name is None else check_name(name)
     prepare(session, chosen, travels_narrow(spec))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from midstream.cql.durations import Duration, duration
-from midstream.cql.names import listed, spelled
+from midstream.cql.names import find_spellings, list_names
 from midstream.engine.input.intake import microseconds
 from midstream.errors import InputError, QueryError, SparkError, did_you_mean, shown
 
@@ -110,9 +110,9 @@ def check_delays(delay: Any, names: Sequence[str]) -> dict[str, int]:
         return dict.fromkeys(names, check_duration("delay", delay))
     delays = {}
     for name, wait in delay.items():
-        known = spelled(check_text("delay", name, "{stream: delay}"), names)
+        known = find_spellings(check_text("delay", name, "{stream: delay}"), names)
         if not known:
-            raise SparkError(f"delay: unknown stream {name!r}; {did_you_mean(name, names)}streams: {listed(names)}")
+            raise SparkError(f"delay: unknown stream {name!r}; {did_you_mean(name, names)}streams: {list_names(names)}")
         if wait is not None:
             delays[known[0]] = check_duration(f"delay of {known[0]!r}", wait)
     return delays

@@ -11,7 +11,7 @@ import pytest
 
 import midstream as ms
 from midstream.cql import Query, WindowKind, query
-from midstream.cql.durations import Duration, duration, duration_text, signed_duration
+from midstream.cql.durations import Duration, duration, duration_text, parse_signed_duration
 from midstream.errors import QueryError
 
 SCHEMA = pa.schema({"id": pa.int64(), "ts": pa.timestamp("ms", "UTC")})
@@ -90,7 +90,7 @@ def test_other_types_of_event_time_are_refused(type: pa.DataType) -> None:
 
 @pytest.mark.parametrize("value", [1, 999, 1_000, 60_000_000, 90_000_000, 604_800_000_000, -5_000_000])
 def test_a_duration_is_read_back_from_its_text(value: int) -> None:
-    assert signed_duration(duration_text(value)) == value
+    assert parse_signed_duration(duration_text(value)) == value
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from midstream.cql.typing_types import family
 from midstream.engine.expressions import casts_numbers as numbers
 from midstream.engine.expressions import casts_times as times
 from midstream.engine.expressions import formatting, parsing
-from midstream.engine.expressions.vectors import Kernel, both, computed_in, physical, validity, writer
+from midstream.engine.expressions.vectors import Kernel, both_valid, computed_in, physical, validity, writer
 from midstream.state.arrow import cast_text
 
 _TEXT = pa.string()
@@ -64,7 +64,7 @@ def _from_text(read: Callable[[pa.Array, pa.DataType], Any]) -> Callable[[pa.Dat
             result = read(known, target)
             valid = validity(a)
             if isinstance(result, tuple):
-                return result[0], both(result[1], valid)
+                return result[0], both_valid(result[1], valid)
             return result
 
         return convert

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from midstream.engine.expressions import formatting, parsing
-from midstream.engine.expressions.decimals import cut_digits, rescaled, shift, unscaled
+from midstream.engine.expressions.decimals import cut_digits, rescale, shift, to_unscaled
 from midstream.engine.expressions.numbers import without
 from midstream.engine.expressions.vectors import Kernel, Vector, computed_in, read_booleans, reader, validity, writer
 
@@ -61,7 +61,7 @@ def integer_to_decimal(source: pa.DataType, target: pa.DataType) -> Kernel:
 
 
 def _fit(array: pa.Array, target: pa.DataType) -> pa.Array:
-    return array if array.type == target else rescaled(array, target)
+    return array if array.type == target else rescale(array, target)
 
 
 def float_to_decimal(source: pa.DataType, target: pa.DataType) -> Kernel:
@@ -76,12 +76,12 @@ def float_to_decimal(source: pa.DataType, target: pa.DataType) -> Kernel:
 
 
 def decimal_to_decimal(source: pa.DataType, target: pa.DataType) -> Kernel:
-    return lambda a: rescaled(a, target)
+    return lambda a: rescale(a, target)
 
 
 def decimal_to_integer(source: pa.DataType, target: pa.DataType) -> Kernel:
     return lambda a: whole(
-        cut_digits(unscaled(a), source.scale) if source.scale > 0 else shift(unscaled(a), -source.scale), target
+        cut_digits(to_unscaled(a), source.scale) if source.scale > 0 else shift(to_unscaled(a), -source.scale), target
     )
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from midstream.engine.expressions.casts_numbers import float_to_integer, integer_to_integer, whole
-from midstream.engine.expressions.decimals import checked, cut_digits, shift, unscaled
+from midstream.engine.expressions.decimals import check_digits, cut_digits, shift, to_unscaled
 from midstream.engine.expressions.numbers import without
 from midstream.engine.expressions.vectors import Kernel, Vector, computed_in, ticks_per_second, writer
 
@@ -57,8 +57,8 @@ def timestamp_to_decimal(source: pa.DataType, target: pa.DataType) -> Kernel:
     write, to_micros = writer(_LONG), between_times(source, pa.timestamp("us"))
 
     def convert(a: Vector) -> pa.Array:
-        micros = unscaled(write(to_micros(a), len(a[0])).cast(pa.decimal128(20, 0)))
-        return checked(shift(micros, target.scale - 6), target)
+        micros = to_unscaled(write(to_micros(a), len(a[0])).cast(pa.decimal128(20, 0)))
+        return check_digits(shift(micros, target.scale - 6), target)
 
     return convert
 
@@ -91,7 +91,7 @@ def decimal_to_timestamp(source: pa.DataType, target: pa.DataType) -> Kernel:
 
     def convert(a: pa.Array) -> Vector:
         places = 6 - source.scale
-        micros = shift(unscaled(a), places) if places >= 0 else cut_digits(unscaled(a), -places)
+        micros = shift(to_unscaled(a), places) if places >= 0 else cut_digits(to_unscaled(a), -places)
         result: Vector = to_unit(whole(micros, _LONG))
         return result
 

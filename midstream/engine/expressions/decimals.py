@@ -25,10 +25,10 @@ _FIVE = pa.scalar(Decimal(5), _DECLARED)
 _LIMIT = 70
 
 
-def unscaled(value: Value) -> Value:
+def to_unscaled(value: Value) -> Value:
     """The unscaled numbers of decimals, as 256-bit integers.
 
-    >>> unscaled(pa.array([Decimal("1.50")])).to_pylist()
+    >>> to_unscaled(pa.array([Decimal("1.50")])).to_pylist()
     [Decimal('150')]
     """
     return _declare(value.cast(pa.decimal256(_DIGITS, value.type.scale)), _DECLARED)
@@ -49,18 +49,18 @@ def quotient(a: Value, b: Value) -> Value:
     a = _null_unless(pc.less(pc.abs(a), power_of_ten(_LIMIT)), a)
     b = _null_unless(pc.not_equal(b, _ZERO), b)
     # Declared like this, Arrow's rule gives the quotient exactly four places, which are then cut off.
-    return _truncated(pc.divide(_declare(a, pa.decimal256(_LIMIT, 0)), _declare(b, pa.decimal256(1, 0))))
+    return _truncate(pc.divide(_declare(a, pa.decimal256(_LIMIT, 0)), _declare(b, pa.decimal256(1, 0))))
 
 
 def cut_digits(value: Value, count: int) -> Value:
     """Unscaled numbers without their last digits."""
-    return _truncated(_declare(value, pa.decimal256(_DIGITS, count))) if count else value
+    return _truncate(_declare(value, pa.decimal256(_DIGITS, count))) if count else value
 
 
 def shift(value: Value, places: int) -> Value:
     """Unscaled numbers at a scale that is larger by `places`; if that is negative, rounded half up.
 
-    >>> shift(unscaled(pa.array([Decimal("1.25"), Decimal("-1.25")])), -1).to_pylist()
+    >>> shift(to_unscaled(pa.array([Decimal("1.25"), Decimal("-1.25")])), -1).to_pylist()
     [Decimal('13'), Decimal('-13')]
     """
     if places >= 0:
@@ -70,15 +70,15 @@ def shift(value: Value, places: int) -> Value:
     return quotient(_declare(pc.add(value, half), _DECLARED), power_of_ten(1))
 
 
-def checked(value: pa.Array, type: pa.DataType) -> pa.Array:
+def check_digits(value: pa.Array, type: pa.DataType) -> pa.Array:
     """Unscaled numbers as decimals of a type; null where they have more digits than it allows."""
     kept = _null_unless(pc.less(pc.abs(value), power_of_ten(type.precision)), value)
     return _declare(kept, pa.decimal256(type.precision, type.scale)).cast(type)
 
 
-def rescaled(array: pa.Array, type: pa.DataType) -> pa.Array:
+def rescale(array: pa.Array, type: pa.DataType) -> pa.Array:
     """Decimals of one type as decimals of another."""
-    return checked(shift(unscaled(array), type.scale - array.type.scale), type)
+    return check_digits(shift(to_unscaled(array), type.scale - array.type.scale), type)
 
 
 def arithmetic(call: Call) -> Kernel:
@@ -89,25 +89,25 @@ def arithmetic(call: Call) -> Kernel:
 
     def add(x: Value, y: Value) -> pa.Array:
         operation = pc.add if call.function == "add" else pc.subtract
-        total = operation(shift(unscaled(x), scale - a), shift(unscaled(y), scale - b))
-        return checked(shift(_declare(total, _DECLARED), result.scale - scale), result)
+        total = operation(shift(to_unscaled(x), scale - a), shift(to_unscaled(y), scale - b))
+        return check_digits(shift(_declare(total, _DECLARED), result.scale - scale), result)
 
     def multiply(x: Value, y: Value) -> pa.Array:
-        return checked(shift(times(unscaled(x), unscaled(y)), result.scale - a - b), result)
+        return check_digits(shift(times(to_unscaled(x), to_unscaled(y)), result.scale - a - b), result)
 
     def divide(x: Value, y: Value) -> pa.Array:
         # One digit more than the result has decides how it is rounded.
         more = result.scale + 1 + b - a
-        dividend = unscaled(x)
+        dividend = to_unscaled(x)
         if more > 0:
             dividend = _null_unless(pc.less(pc.abs(dividend), power_of_ten(max(_LIMIT - more, 0))), dividend)
             dividend = times(dividend, power_of_ten(more))
-        return checked(shift(cut_digits(quotient(dividend, unscaled(y)), max(-more, 0)), -1), result)
+        return check_digits(shift(cut_digits(quotient(dividend, to_unscaled(y)), max(-more, 0)), -1), result)
 
     def modulo(x: Value, y: Value) -> pa.Array:
-        dividend, divisor = shift(unscaled(x), scale - a), shift(unscaled(y), scale - b)
+        dividend, divisor = shift(to_unscaled(x), scale - a), shift(to_unscaled(y), scale - b)
         rest = _declare(pc.subtract(dividend, times(quotient(dividend, divisor), divisor)), _DECLARED)
-        return checked(shift(rest, result.scale - scale), result)
+        return check_digits(shift(rest, result.scale - scale), result)
 
     return {"add": add, "subtract": add, "multiply": multiply, "divide": divide, "modulo": modulo}[call.function]
 
@@ -121,23 +121,23 @@ def absolute(call: Call) -> Kernel:
 
 
 def floor(call: Call) -> Kernel:
-    return lambda a: pc.floor(_roomy(a)).cast(pa.decimal256(_DIGITS, 0)).cast(call.type)
+    return lambda a: pc.floor(_widen(a)).cast(pa.decimal256(_DIGITS, 0)).cast(call.type)
 
 
 def ceil(call: Call) -> Kernel:
-    return lambda a: pc.ceil(_roomy(a)).cast(pa.decimal256(_DIGITS, 0)).cast(call.type)
+    return lambda a: pc.ceil(_widen(a)).cast(pa.decimal256(_DIGITS, 0)).cast(call.type)
 
 
 def rounding(call: Call) -> Kernel:
     """ROUND to a literal number of places, before the point if negative."""
     digits = _places(call.args[1])
     if digits < -38:
-        return lambda a: times(unscaled(a), _ZERO).cast(call.type)
+        return lambda a: times(to_unscaled(a), _ZERO).cast(call.type)
     scale = call.type.scale
 
     def round_half_up(a: pa.Array) -> pa.Array:
-        near = pc.round(_roomy(a), ndigits=min(digits, a.type.scale), round_mode="half_towards_infinity")
-        return checked(unscaled(near.cast(pa.decimal256(_DIGITS, scale))), call.type)
+        near = pc.round(_widen(a), ndigits=min(digits, a.type.scale), round_mode="half_towards_infinity")
+        return check_digits(to_unscaled(near.cast(pa.decimal256(_DIGITS, scale))), call.type)
 
     return round_half_up
 
@@ -147,12 +147,12 @@ def _places(expr: Expr) -> int:
     return int(str(expr.value))
 
 
-def _roomy(array: pa.Array) -> pa.Array:
+def _widen(array: pa.Array) -> pa.Array:
     """Decimals with room for one more digit than 38."""
     return array.cast(pa.decimal256(_DIGITS - 1, array.type.scale))
 
 
-def _truncated(value: Value) -> Value:
+def _truncate(value: Value) -> Value:
     return _declare(value.cast(pa.decimal256(_DIGITS, 0), safe=False), _DECLARED)
 
 

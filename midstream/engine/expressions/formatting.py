@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from midstream.engine.expressions.decimals import unscaled
+from midstream.engine.expressions.decimals import to_unscaled
 
 
 def from_plain(array: pa.Array) -> pa.Array:
@@ -33,7 +33,7 @@ def from_decimals(array: pa.Array) -> pa.Array:
     scale = array.type.scale
     if scale <= 0:
         return array.cast(pa.decimal256(76, 0)).cast(pa.string())
-    number = unscaled(array)
+    number = to_unscaled(array)
     digits = pc.utf8_lpad(pc.abs(number).cast(pa.string()), scale + 1, "0")
     sign = pc.if_else(pc.less(number, pa.scalar(0, number.type)), "-", "")
     whole, rest = pc.utf8_slice_codeunits(digits, 0, -scale), pc.utf8_slice_codeunits(digits, -scale)
@@ -79,11 +79,11 @@ def from_bytes(array: pa.Array, type: pa.DataType) -> pa.Array:
         return array.cast(type)
     except pa.ArrowInvalid:
         return pa.array(
-            [_decoded(octets) for octets in array.to_pylist()], type
+            [_decode(octets) for octets in array.to_pylist()], type
         )  # only a column with broken text gets here
 
 
-def _decoded(octets: bytes | None) -> str | None:
+def _decode(octets: bytes | None) -> str | None:
     try:
         return None if octets is None else octets.decode()
     except UnicodeDecodeError:

@@ -31,7 +31,7 @@ _WRITTEN_BYTES = 128
 """More than any number or time takes as text, also on the way."""
 
 
-def limited(make: Callable[[Call | Cast], Kernel], expr: Call | Cast, operands: tuple[Expr, ...]) -> Kernel:
+def limit_kernel(make: Callable[[Call | Cast], Kernel], expr: Call | Cast, operands: tuple[Expr, ...]) -> Kernel:
     """The kernel that `make` makes for a step; if it makes text or the like, the bytes are bounded before it runs."""
     kernel = make(expr)
     if not (can_be_large(expr.type) or (isinstance(expr, Cast) and can_be_large(expr.operand.type))):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from midstream.cql.model import Call, Literal
-from midstream.engine.expressions.vectors import Kernel, Vector, both, computed_in, physical
+from midstream.engine.expressions.vectors import Kernel, Vector, both_valid, computed_in, physical
 
 _EXACT = 2.0**63
 _LOWEST = np.iinfo(np.int64).min
@@ -54,8 +54,8 @@ def _add_integers(dtype: np.dtype[Any]) -> Kernel:
         if total.size > _MANY:
             (low, high), (least, most) = _bounds(x), _bounds(y)
             if lowest <= low + least and high + most <= highest:
-                return total, both(p, q)
-        return total, without(both(p, q), ((x ^ total) & (y ^ total)) < 0)
+                return total, both_valid(p, q)
+        return total, without(both_valid(p, q), ((x ^ total) & (y ^ total)) < 0)
 
     return add
 
@@ -69,8 +69,8 @@ def _subtract_integers(dtype: np.dtype[Any]) -> Kernel:
         if difference.size > _MANY:
             (low, high), (least, most) = _bounds(x), _bounds(y)
             if lowest <= low - most and high - least <= highest:
-                return difference, both(p, q)
-        return difference, without(both(p, q), ((x ^ y) & (x ^ difference)) < 0)
+                return difference, both_valid(p, q)
+        return difference, without(both_valid(p, q), ((x ^ y) & (x ^ difference)) < 0)
 
     return subtract
 
@@ -85,14 +85,14 @@ def _multiply_longs(a: Vector, b: Vector) -> Vector:
     if product.size > _MANY:
         (low, high), (least, most) = _bounds(x), _bounds(y)
         if max(-low, high) * max(-least, most) < 2**63:
-            return product, both(p, q)
+            return product, both_valid(p, q)
     estimate = np.multiply(x, y, dtype=np.float64)
     size = np.abs(estimate)
     near = size >= _NEAR
     if np.count_nonzero(near):
         # So close to the limit a wrapped product has the other sign; further out the estimate alone decides.
         near &= (size > _EXACT + (_EXACT - _NEAR)) | ((product < 0) != (estimate < 0))
-    return product, without(both(p, q), near)
+    return product, without(both_valid(p, q), near)
 
 
 def _multiply_narrow(dtype: np.dtype[Any]) -> Kernel:
@@ -101,7 +101,7 @@ def _multiply_narrow(dtype: np.dtype[Any]) -> Kernel:
     def multiply(a: Vector, b: Vector) -> Vector:
         (x, p), (y, q) = a, b
         product = np.multiply(x, y, dtype=np.int64)
-        return product.astype(dtype), without(both(p, q), (product < low) | (product > high))
+        return product.astype(dtype), without(both_valid(p, q), (product < low) | (product > high))
 
     return multiply
 
@@ -109,7 +109,7 @@ def _multiply_narrow(dtype: np.dtype[Any]) -> Kernel:
 def _modulo_integers(a: Vector, b: Vector) -> Vector:
     (x, p), (y, q) = a, b
     zero = y == 0
-    return np.fmod(x, np.where(zero, y.dtype.type(1), y)), without(both(p, q), zero)
+    return np.fmod(x, np.where(zero, y.dtype.type(1), y)), without(both_valid(p, q), zero)
 
 
 def whole_quotient(call: Call) -> Kernel:
@@ -121,29 +121,29 @@ def whole_quotient(call: Call) -> Kernel:
         divisor = np.where(bad, np.int64(1), y)
         quotient = np.floor_divide(x, divisor)
         cut = (np.fmod(x, divisor) != 0) & ((x < 0) != (divisor < 0))
-        return quotient + cut, without(both(p, q), bad)
+        return quotient + cut, without(both_valid(p, q), bad)
 
     return divide
 
 
 def _add_floats(a: Vector, b: Vector) -> Vector:
-    return a[0] + b[0], both(a[1], b[1])
+    return a[0] + b[0], both_valid(a[1], b[1])
 
 
 def _subtract_floats(a: Vector, b: Vector) -> Vector:
-    return a[0] - b[0], both(a[1], b[1])
+    return a[0] - b[0], both_valid(a[1], b[1])
 
 
 def _multiply_floats(a: Vector, b: Vector) -> Vector:
-    return a[0] * b[0], both(a[1], b[1])
+    return a[0] * b[0], both_valid(a[1], b[1])
 
 
 def _divide_floats(a: Vector, b: Vector) -> Vector:
-    return a[0] / b[0], without(both(a[1], b[1]), b[0] == 0)
+    return a[0] / b[0], without(both_valid(a[1], b[1]), b[0] == 0)
 
 
 def _modulo_floats(a: Vector, b: Vector) -> Vector:
-    return np.fmod(a[0], b[0]), without(both(a[1], b[1]), b[0] == 0)
+    return np.fmod(a[0], b[0]), without(both_valid(a[1], b[1]), b[0] == 0)
 
 
 _FLOATS: dict[str, Callable[[np.dtype[Any]], Kernel]] = {
@@ -196,7 +196,7 @@ def sign(call: Call) -> Kernel:
 
 
 def power(call: Call) -> Kernel:
-    return lambda a, b: (np.power(a[0], b[0]), both(a[1], b[1]))
+    return lambda a, b: (np.power(a[0], b[0]), both_valid(a[1], b[1]))
 
 
 def is_nan(call: Call) -> Kernel:

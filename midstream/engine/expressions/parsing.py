@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from midstream.engine.expressions.decimals import checked, quotient, shift, times
+from midstream.engine.expressions.decimals import check_digits, quotient, shift, times
 from midstream.engine.expressions.times import DAY, SECOND
 from midstream.engine.expressions.vectors import Vector, read_booleans, reader
 
@@ -39,7 +39,7 @@ def to_integers(text: pa.Array, dtype: np.dtype[Any]) -> Vector:
     >>> to_integers(pa.array([" 12 ", "1.5", "300"]), np.dtype(np.int8))
     (array([12,  0,  0], dtype=int8), array([ True, False, False]))
     """
-    text = _trimmed(text)
+    text = _trim(text)
     fine, _ = read_booleans(pc.fill_null(pc.match_substring_regex(text, _INTEGER), False))
     negative, _ = read_booleans(pc.fill_null(pc.starts_with(text, "-"), False))
     digits = pc.utf8_ltrim(pc.utf8_ltrim(text, characters="+-"), characters="0")
@@ -56,7 +56,7 @@ def to_integers(text: pa.Array, dtype: np.dtype[Any]) -> Vector:
 
 def to_floats(text: pa.Array, type: pa.DataType) -> Vector:
     """Numbers as Java writes them; too large ones are infinite."""
-    text = _trimmed(text)
+    text = _trim(text)
     fine, _ = read_booleans(pc.fill_null(pc.match_substring_regex(text, _FLOAT), False))
     text = pc.replace_substring_regex(pc.if_else(pa.array(fine), text, "0"), r"([0-9.])[dDfF]$", r"\1")
     return reader(type)(text.cast(type))[0], fine
@@ -64,7 +64,7 @@ def to_floats(text: pa.Array, type: pa.DataType) -> Vector:
 
 def to_booleans(text: pa.Array) -> Vector:
     """t, true, y, yes, 1 and their opposites, in any case."""
-    word = pc.utf8_lower(_trimmed(text)).cast(pa.string())
+    word = pc.utf8_lower(_trim(text)).cast(pa.string())
     true, _ = read_booleans(pc.is_in(word, value_set=_TRUE))
     false, _ = read_booleans(pc.is_in(word, value_set=_FALSE))
     return true, true | false
@@ -76,7 +76,7 @@ def to_decimals(text: pa.Array, type: pa.DataType) -> pa.Array:
     >>> to_decimals(pa.array(["1.005", "1e3", "x"]), pa.decimal128(6, 2)).to_pylist()
     [Decimal('1.01'), Decimal('1000.00'), None]
     """
-    parts = pc.extract_regex(_trimmed(text), _DECIMAL)
+    parts = pc.extract_regex(_trim(text), _DECIMAL)
     sign, whole, rest, exponent = (_part(parts, name) for name in ("sign", "whole", "rest", "exponent"))
     digits = pc.utf8_ltrim(pc.binary_join_element_wise(whole, rest, ""), characters="0")
     size, places = _lengths(digits), _lengths(rest)
@@ -90,12 +90,12 @@ def to_decimals(text: pa.Array, type: pa.DataType) -> pa.Array:
     larger = times(pc.if_else(pa.array(fine), number, pa.scalar(None, number.type)), _POWERS.take(_index(up, 38)))
     smaller = shift(quotient(number, _POWERS.take(_index(-up - 1, 70))), -1)
     result = pc.if_else(pa.array(up >= 0), larger, smaller)
-    return checked(pc.if_else(pa.array(fine), result, pa.scalar(None, result.type)), type)
+    return check_digits(pc.if_else(pa.array(fine), result, pa.scalar(None, result.type)), type)
 
 
 def to_dates(text: pa.Array) -> Vector:
     """``yyyy``, ``yyyy-m``, ``yyyy-m-d``, and whatever follows a blank or a T; days since 1970."""
-    parts = pc.extract_regex(_trimmed(text), _DATE)
+    parts = pc.extract_regex(_trim(text), _DATE)
     days, fine = _days(parts)
     fine &= np.abs(days) < 2**31
     return np.where(fine, days, 0).astype(np.int32), fine
@@ -103,7 +103,7 @@ def to_dates(text: pa.Array) -> Vector:
 
 def to_timestamps(text: pa.Array) -> Vector:
     """A date as above, then perhaps a time with up to nine places, perhaps with an offset; microseconds in UTC."""
-    parts = pc.extract_regex(_trimmed(text), _TIMESTAMP)
+    parts = pc.extract_regex(_trim(text), _TIMESTAMP)
     days, fine = _days(parts)
     fields = {name: _integers(_part(parts, name), 0) for name in ("hour", "minute", "second")}
     zone_hour, zone_minute = (_integers(_part(parts, name), 0) for name in ("zone_hour", "zone_minute"))
@@ -126,7 +126,7 @@ def _days(parts: pa.StructArray) -> tuple[Any, Any]:
     return first + day - 1, fine & (day <= following - first)
 
 
-def _trimmed(text: pa.Array) -> pa.Array:
+def _trim(text: pa.Array) -> pa.Array:
     return pc.utf8_trim(text, characters=_BLANKS)
 
 

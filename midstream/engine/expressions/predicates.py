@@ -18,7 +18,7 @@ from midstream.engine.expressions.vectors import (
     Kernel,
     Value,
     Vector,
-    both,
+    both_valid,
     constant,
     physical,
     read_booleans,
@@ -56,7 +56,7 @@ def comparison(call: Call) -> Kernel:
 def _compare(test: Callable[[Any, Any], Any]) -> Kernel:
     def compare(a: Vector, b: Vector) -> Vector:
         (x, p), (y, q) = a, b
-        return test(x, y), (q if p is None else both(p, q))
+        return test(x, y), (q if p is None else both_valid(p, q))
 
     return compare
 
@@ -113,14 +113,14 @@ def null_safe_equal(call: Call) -> Kernel:
 
 
 def conjunction(call: Call) -> Kernel:
-    return _repeated(_and)
+    return _repeat(_and)
 
 
 def disjunction(call: Call) -> Kernel:
-    return _repeated(_or)
+    return _repeat(_or)
 
 
-def _repeated(operation: Callable[[Vector, Vector], Vector]) -> Kernel:
+def _repeat(operation: Callable[[Vector, Vector], Vector]) -> Kernel:
     def repeat(first: Vector, second: Vector, *others: Vector) -> Vector:
         result = operation(first, second)
         for operand in others:
@@ -179,7 +179,7 @@ def membership(call: Call) -> Kernel:
 
         def find_in_arrow(a: pa.Array) -> Vector:
             found, _ = read_booleans(pc.is_in(a, value_set=options))
-            return found, (both(validity(a), found) if has_null else validity(a))
+            return found, (both_valid(validity(a), found) if has_null else validity(a))
 
         return find_in_arrow
     if len(known) <= _FEW or _is_float(call.args[0]):
@@ -199,7 +199,7 @@ def membership(call: Call) -> Kernel:
 
     def find_in_vector(a: Vector) -> Vector:
         found = find(a[0])
-        return found, (both(a[1], found) if has_null else a[1])
+        return found, (both_valid(a[1], found) if has_null else a[1])
 
     return find_in_vector
 

@@ -24,7 +24,7 @@ from midstream.cql.model import Call, Cast, Column, Expr, Literal, columns_of
 from midstream.cql.typing_types import family
 from midstream.engine.expressions import decimals, numbers, predicates, strings, times
 from midstream.engine.expressions.casts import conversion
-from midstream.engine.expressions.limits import limited
+from midstream.engine.expressions.limits import limit_kernel
 from midstream.engine.expressions.vectors import Kernel, Value, computed_in, constant, reader, writer
 from midstream.state.sizes import ArrayTooLargeError, in_pieces
 
@@ -162,7 +162,7 @@ class _Program:
         self._steps: list[tuple[int, Kernel, tuple[int, ...]]] = []
         self._places: dict[Expr, int] = {}
         self._loud = False
-        self._result = self._place(_simplified(expr))
+        self._result = self._place(_simplify(expr))
 
     def run(self, columns: Columns) -> Value:
         """The value of the expression; a constant if it reads no column."""
@@ -191,10 +191,10 @@ class _Program:
             self._loads.append((place, (expr.input, expr.name), reader(expr.type)))
         elif isinstance(expr, Cast):
             self._loud |= family(expr.operand.type) == "float"
-            self._steps.append((place, limited(_kernel, expr, operands), args))
+            self._steps.append((place, limit_kernel(_kernel, expr, operands), args))
         elif isinstance(expr, Call):
             self._loud |= expr.function not in _QUIET and family(expr.type) in ("float", "integer")
-            self._steps.append((place, limited(_kernel, expr, operands), args))
+            self._steps.append((place, limit_kernel(_kernel, expr, operands), args))
         return place
 
 
@@ -218,25 +218,25 @@ def _operands(call: Call | Cast) -> tuple[Expr, ...]:
     return call.args[: _BOUND.get(call.function, len(call.args))]
 
 
-def _simplified(expr: Expr) -> Expr:
+def _simplify(expr: Expr) -> Expr:
     """The same expression with constants folded, and without conversions that comparison does by itself."""
     if isinstance(expr, Column | Literal):
         return expr
     if isinstance(expr, Cast):
-        expr = Cast(_simplified(expr.operand), expr.type)
+        expr = Cast(_simplify(expr.operand), expr.type)
     else:
-        expr = Call(expr.function, tuple(map(_simplified, expr.args)), expr.type)
+        expr = Call(expr.function, tuple(map(_simplify, expr.args)), expr.type)
         if expr.function == "case":
-            chosen = _decided(expr)
+            chosen = _drop_decided_arms(expr)
             if not isinstance(chosen, Call):
                 return chosen
             expr = chosen
         if expr.function in _COMPARISONS:
             expr = _bare_integers(expr)
-    return _folded(expr) if not columns_of(expr) else expr
+    return _fold(expr) if not columns_of(expr) else expr
 
 
-def _folded(expr: Call | Cast) -> Literal:
+def _fold(expr: Call | Cast) -> Literal:
     """A constant expression, computed once over a batch of one row."""
     operands = _operands(expr)
     rows = []
@@ -244,11 +244,11 @@ def _folded(expr: Call | Cast) -> Literal:
         assert isinstance(operand, Literal)
         rows.append(reader(operand.type)(pa.array([_scalar(operand)], operand.type)))
     with np.errstate(all="ignore"):
-        value = limited(_kernel, expr, operands)(*rows)
+        value = limit_kernel(_kernel, expr, operands)(*rows)
     return Literal(writer(expr.type)(value, 1)[0], expr.type)
 
 
-def _decided(call: Call) -> Expr:
+def _drop_decided_arms(call: Call) -> Expr:
     """A CASE without the arms whose condition is constant: never true, or true before any other is asked."""
     arms: list[Expr] = []
     otherwise = call.args[-1]

@@ -20,7 +20,7 @@ from midstream.engine.expressions.vectors import (
     Value,
     Vector,
     apply_validity,
-    both,
+    both_valid,
     read_booleans,
     reader,
     repeat,
@@ -122,7 +122,7 @@ def text_test(call: Call) -> Kernel:
 
     def search(a: Value, b: Value) -> Vector:
         a, b = _same_length(a, b)
-        return _occurs(name, _Bytes(a), _Bytes(b)), both(validity_of(a), validity_of(b))
+        return _occurs(name, _Bytes(a), _Bytes(b)), both_valid(validity_of(a), validity_of(b))
 
     return search
 
@@ -138,7 +138,7 @@ def substring(call: Call) -> Kernel:
     def cut(a: Value, position: Vector, count: Vector = _EVERYTHING) -> pa.Array:
         rows = max(len(column) for column in (a, position[0], count[0]) if isinstance(column, pa.Array | np.ndarray))
         a = repeat(a, rows) if isinstance(a, pa.Scalar) else a
-        valid = both(position[1], count[1])
+        valid = both_valid(position[1], count[1])
         return apply_validity(_slice(a, position[0], count[0]), valid)
 
     return cut

@@ -165,7 +165,7 @@ def repeat(scalar: pa.Scalar, length: int) -> pa.Array:
     return pa.repeat(scalar, length)
 
 
-def both(p: Mask, q: Mask) -> Mask:
+def both_valid(p: Mask, q: Mask) -> Mask:
     """Valid where both are."""
     return q if p is None else (p if q is None else p & q)
 

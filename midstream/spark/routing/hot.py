@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from midstream.cql.model import Cast, Column, Expr, Query
-from midstream.cql.names import listed, spelled
+from midstream.cql.names import find_spellings, list_names
 from midstream.cql.plain import plain_type
 from midstream.engine.expressions import compile_expression
 from midstream.errors import QueryError, did_you_mean
@@ -70,24 +70,24 @@ def _places(query: Query, name: str) -> list[_Place]:
     """What a name such as ``o.id``, ``orders.id`` or ``id`` means; the keys must be equal, so that one value fits."""
     parts = str(name).split(".", 1)
     keys = list(_key_columns(query))
-    known = listed(dict.fromkeys(f"{query.aliases[key.number]}.{key.column.name}" for key in keys))
+    known = list_names(dict.fromkeys(f"{query.aliases[key.number]}.{key.column.name}" for key in keys))
     owners = set(range(len(query.inputs)))
     if len(parts) == 2:
-        owners = {number for number in owners if spelled(parts[0], [query.aliases[number]])}
+        owners = {number for number in owners if find_spellings(parts[0], [query.aliases[number]])}
         owners = owners or {
-            number for number, relation in enumerate(query.inputs) if spelled(parts[0], [relation.source])
+            number for number, relation in enumerate(query.inputs) if find_spellings(parts[0], [relation.source])
         }
         if not owners:
             hint = did_you_mean(parts[0], query.aliases)
             raise QueryError(f"hot_keys: unknown stream {parts[0]!r} in {name!r}; {hint}join keys: {known}")
-    if not any(spelled(parts[-1], query.schemas[query.inputs[number].source].names) for number in owners):
+    if not any(find_spellings(parts[-1], query.schemas[query.inputs[number].source].names) for number in owners):
         raise QueryError(f"hot_keys: unknown column {name!r}; join keys: {known}")
-    places = [key for key in keys if key.number in owners and spelled(parts[-1], [key.column.name])]
+    places = [key for key in keys if key.number in owners and find_spellings(parts[-1], [key.column.name])]
     if not places:
         raise QueryError(f"hot_keys: {name!r} is not a join key of the query; join keys: {known}")
     classes = [{place.key_class for place in places if place.number == number} for number in owners]
     if len({frozenset(class_numbers) for class_numbers in classes if class_numbers}) > 1:
-        choices = listed(dict.fromkeys(f"{query.aliases[place.number]}.{place.column.name}" for place in places))
+        choices = list_names(dict.fromkeys(f"{query.aliases[place.number]}.{place.column.name}" for place in places))
         raise QueryError(f"hot_keys: {name!r} is ambiguous, the query joins by several of that name; write {choices}")
     return places
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from midstream.cql.model import columns_of
-from midstream.cql.names import listed, spelled
+from midstream.cql.names import find_spellings, list_names
 from midstream.engine.expressions import compile_expression
 from midstream.engine.input.binding import TableBinding
 from midstream.engine.input.event_time import judge
@@ -88,9 +88,9 @@ class Router:
 
     def __init__(self, routing: Routing, source: str):
         query = routing.query
-        found = spelled(source, query.schemas)
+        found = find_spellings(source, query.schemas)
         if not found:
-            raise InputError(f"routing: unknown stream {source!r}; streams: {listed(query.schemas)}")
+            raise InputError(f"routing: unknown stream {source!r}; streams: {list_names(query.schemas)}")
         self._lanes = [_LaneRouter(routing, at) for at, lane in enumerate(routing.lanes) if lane.source == found[0]]
         self._event_time = self._lanes[0].event_time
         needed = dict.fromkeys(name for lane in self._lanes for name in lane.needed)

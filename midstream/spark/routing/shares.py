@@ -20,7 +20,7 @@ from fractions import Fraction
 from numbers import Rational, Real
 
 from midstream.cql.model import Query, WindowKind
-from midstream.cql.names import listed, spelled
+from midstream.cql.names import find_spellings, list_names
 from midstream.errors import QueryError, did_you_mean
 
 Rates = Mapping[str, float]
@@ -101,13 +101,13 @@ def rates_of(query: Query, rates: Rates | None) -> tuple[Fraction, ...]:
     by_alias = {}
     for name, rate in (rates or {}).items():
         value = _rate(name, rate)
-        if spelled(name, query.aliases):
-            by_alias[query.aliases.index(spelled(name, query.aliases)[0])] = value
+        if find_spellings(name, query.aliases):
+            by_alias[query.aliases.index(find_spellings(name, query.aliases)[0])] = value
             continue
-        numbers = [number for number, relation in enumerate(query.inputs) if spelled(name, [relation.source])]
+        numbers = [number for number, relation in enumerate(query.inputs) if find_spellings(name, [relation.source])]
         if not numbers:
             hint = did_you_mean(name, query.aliases)
-            raise QueryError(f"rates: unknown stream {name!r}; {hint}aliases in FROM: {listed(query.aliases)}")
+            raise QueryError(f"rates: unknown stream {name!r}; {hint}aliases in FROM: {list_names(query.aliases)}")
         for number in numbers:
             found[number] = value
     for number, value in by_alias.items():
