@@ -14,6 +14,7 @@ import pyarrow as pa
 from midstream.cql.durations import Duration
 from midstream.cql.model import Query, WindowKind
 from midstream.cql.parse import query as parse_query
+from midstream.engine.executors.registry import find_executor
 from midstream.engine.input.event_time import LATE
 from midstream.engine.input.intake import Intake, Receiver, WatermarkLike, named_tables
 from midstream.engine.input.watermark import NONE_YET, Watermark
@@ -83,7 +84,7 @@ class Engine:
         self.query = query
         self._options = options
         self._recorders: list[Recorder] = []
-        self._pipeline = Pipeline(query, plan)
+        self._pipeline = Pipeline(query, plan, find_executor(options.executor, "engine"))
         self._receiver = Receiver(query, self._pipeline.readers, options.longest_jump, options.keeps_late)
         self._watermark = Watermark({stream: query.delays.get(stream, 0) for stream in query.streams}, query.time_type)
         self._rows_in = dict.fromkeys(query.streams, 0)
@@ -333,7 +334,9 @@ class Engine:
             raise EngineError(f"migrate: on_event={shown(on_event)}; give a function that takes the migration's record")
         recorder = Recorder(chosen.name, str(self.plan), str(target), on_event)
         self._pipeline.begin(
-            lambda situation: begin.begun(chosen, Transition(situation, target, options, recorder), STRATEGIES)
+            lambda situation: begin.begun(
+                chosen, Transition(situation, target, situation.executor.kind, options, recorder), STRATEGIES
+            )
         )
         self._moves += 1
         begin.give_way(self._recorders, self._pipeline.executor)

@@ -21,18 +21,15 @@ from midstream.adapt.load import Inputs
 from midstream.adapt.measure import Measured, lag
 from midstream.adapt.zhu import moving_state_length
 from midstream.cql.model import Query, WindowKind
-from midstream.engine.executors.protocol import Executor
-from midstream.engine.executors.tree import REINDEXED_AT_ONCE, TreeExecutor
-from midstream.engine.joins.nodes import JoinNode
-from midstream.engine.pipeline import Pipeline
-from midstream.engine.transition import Situation
+from midstream.engine.executors.registry import find_executor
+from midstream.engine.joins.comparison import Fate
+from midstream.engine.transition import Proposal
 from midstream.migrate import STRATEGIES
 from midstream.migrate.jisc import HOLES_PER_ROW, LEAST_HOLES
 from midstream.plan.tree import Join, Plan
 
 PUSH_ROWS = 10_000
 
-Fate = Literal["kept", "indexed anew", "computed", "given up"]
 Manner = Literal["at once", "over pushes", "two plans", "refused"]
 
 
@@ -116,12 +113,13 @@ def estimate(
     >>> [(one.strategy, one.length) for one in found.strategies if one.manner == "two plans"]
     [('parallel-track', 60.0), ('genmig', 60.0), ('genmig-reference-point', 60.0)]
     """
-    situation = _situation(query, old)
-    states, computed = _states(situation, old, new, measured)
+    tree = find_executor("tree", "estimate")
+    proposal = Proposal(query, old, new, tree, tree)
+    states, computed = _states(proposal, measured)
     change = _Change(query, old, new, computed, measured, push_rows)
     found = []
     for strategy in STRATEGIES:
-        refusal = strategy.refusal(situation, new)
+        refusal = strategy.refusal(proposal)
         if refusal is not None:
             found.append(Estimate(strategy.name, "refused", refusal, pause=None, length=None))
         else:
@@ -129,58 +127,22 @@ def estimate(
     return MigrationEstimate(old, new, states, tuple(found), measured, push_rows)
 
 
-def _situation(query: Query, plan: Plan) -> Situation:
-    """What a transition would find before the first row."""
-    found: list[Situation] = []
-
-    def look(situation: Situation) -> Executor:
-        found.append(situation)
-        return situation.executor
-
-    Pipeline(query, plan).begin(look)
-    return found[0]
-
-
-def _states(
-    situation: Situation, old: Plan, new: Plan, measured: Measured | None
-) -> tuple[tuple[StateChange, ...], dict[Join, int]]:
+def _states(proposal: Proposal, measured: Measured | None) -> tuple[tuple[StateChange, ...], dict[Join, int]]:
     """What becomes of the states of two plans, and the joins to compute with the input that drives them."""
-
-    def live(plan: Plan) -> dict[Inputs, JoinNode]:
-        executor = TreeExecutor(situation.query, plan, situation.windows)
-        return {frozenset(node.inputs): node for node in executor.joins() if node.state is not None}
 
     def entries(state: Inputs) -> float | None:
         return None if measured is None else measured.load.rows(state)
 
-    before, after = live(old), live(new)
+    old, new = ({join.inputs: join for join in plan.joins()} for plan in (proposal.old, proposal.new))
     states: list[StateChange] = []
     computed: dict[Join, int] = {}
-    for join in new.joins():
-        node = after.get(join.inputs)
-        if node is None:
-            continue
-        fate = _fate(before.get(join.inputs), node, entries(join.inputs))
-        if fate == "computed":
-            assert node.path is not None
-            computed[join] = node.path.driver
-        states.append(StateChange(new.text(join), join.inputs, fate, entries(join.inputs)))
-    states += [
-        StateChange(old.text(join), join.inputs, "given up", entries(join.inputs))
-        for join in old.joins()
-        if join.inputs in before and join.inputs not in after
-    ]
+    for change in proposal.state_changes(entries):
+        inputs = change.shape.identity
+        if change.fate == "computed":
+            computed[new[inputs]] = change.shape.driver
+        name = proposal.old.text(old[inputs]) if change.fate == "given up" else proposal.new.text(new[inputs])
+        states.append(StateChange(name, inputs, change.fate, entries(inputs)))
     return tuple(states), computed
-
-
-def _fate(old: JoinNode | None, new: JoinNode, entries: float | None) -> Fate:
-    """A state that both plans have is kept as it is only if the join above finds its entries in the same way."""
-    if old is None:
-        return "computed"
-    assert old.path is not None and new.path is not None
-    if old.inputs == new.inputs and old.path.signature == new.path.signature:
-        return "kept"
-    return "computed" if entries is not None and entries > REINDEXED_AT_ONCE else "indexed anew"
 
 
 def _moving_state(name: str, change: _Change) -> Estimate:

@@ -65,7 +65,7 @@ class Sample:
     def __init__(self, query: Query, plan: Plan, data: Mapping[str, pa.Table]):
         given = _named(query, data)
         self.query = query
-        self._pipeline = Pipeline(query, plan)
+        self._pipeline = Pipeline(query, plan, TreeExecutor.kind)
         self._executor = _counting(self._pipeline, plan)
         self._pipeline.load_tables({name: given[name] for name in query.tables})
         self._receiver = Receiver(query, self._pipeline.readers, None, False)
@@ -119,7 +119,7 @@ class Sample:
         began = time.perf_counter()
         filled = TreeExecutor(self.query, other, windows)
         cause = Cause("migration")
-        filled.declare_all_missing(cause)
+        filled.start(cause)
         filled.complete(cause, floor)
         seconds = time.perf_counter() - began
         rows = tuple(len(window) for window in windows)
@@ -155,8 +155,10 @@ def _counting(pipeline: Pipeline, plan: Plan) -> _Counting:
     made: list[_Counting] = []
 
     def begin(situation: Situation) -> Executor:
-        made.append(_Counting(situation, plan))
-        return made[0]
+        executor = _Counting(situation, plan)
+        executor.start(Cause("restore"))
+        made.append(executor)
+        return executor
 
     pipeline.begin(begin)
     return made[0]

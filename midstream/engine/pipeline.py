@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from midstream.cql.model import Query
-from midstream.engine.executors.protocol import Executor
-from midstream.engine.executors.tree import TreeExecutor
+from midstream.engine.executors.protocol import Executor, ExecutorKind
 from midstream.engine.input.arrivals import InputReader, Numbers, Reading
 from midstream.engine.input.batch import Accepted, Chunk, chunks, cut_by_bytes, in_order, number_arrivals
 from midstream.engine.input.binding import TableBinding
@@ -37,17 +36,17 @@ from midstream.state.window import Arrived, BaseWindow
 class Pipeline:
     """The live part of an engine. Everything that it keeps is either in `snapshot` or derived from it."""
 
-    def __init__(self, query: Query, plan: Plan):
+    def __init__(self, query: Query, plan: Plan, kind: ExecutorKind):
         self._query = query
         self.readers = [InputReader(query, number) for number in range(len(query.inputs))]
         self._meter = Meter()
         self._dropped = Dropped(query.streams)
-        self._begin_empty(plan)
+        self._begin_empty(plan, kind)
 
-    def _begin_empty(self, plan: Plan) -> None:
+    def _begin_empty(self, plan: Plan, kind: ExecutorKind) -> None:
         query = self._query
         self._windows = [BaseWindow(reader.layout, meter=self._meter) for reader in self.readers]
-        self._executor: Executor = TreeExecutor(query, plan, self._windows)
+        self._executor: Executor = self._started(plan, kind)
         self.results = ResultBuilder(query, self._windows)
         self._held = HeldBack(self.results)
         self._purged_to = NONE_YET
@@ -56,7 +55,7 @@ class Pipeline:
 
     def clear(self) -> None:
         """Free all state. What was counted stays."""
-        self._begin_empty(self.plan)
+        self._begin_empty(self.plan, self._executor.kind)
 
     @property
     def plan(self) -> Plan:
@@ -198,7 +197,7 @@ class Pipeline:
             self._windows[number].make_room(len(rows), self._purged_to)
             self._windows[number].append(rows)
         self._held.put_table(snapshot.held)
-        self._executor = self._all_missing()
+        self._executor = self._started(self.plan, self._executor.kind)
 
     def go_on_from(self, accepted: Mapping[str, Accepted], watermark: int) -> None:
         """Go on after rows whose results are out already, every join state being a hole."""
@@ -208,9 +207,10 @@ class Pipeline:
             for number, reading in self._read(chunk.rows).items():
                 self._windows[number].make_room(len(reading.rows), watermark)
                 self._windows[number].append(reading.rows)
-        self._executor = self._all_missing()
+        self._executor = self._started(self.plan, self._executor.kind)
 
-    def _all_missing(self) -> TreeExecutor:
-        executor = TreeExecutor(self._query, self.plan, self._windows)
-        executor.declare_all_missing(Cause("restore"))
+    def _started(self, plan: Plan, kind: ExecutorKind) -> Executor:
+        """An executor that has nothing but the windows: whatever its states should hold is missing."""
+        executor = kind.make(self._query, plan, self._windows)
+        executor.start(Cause("restore"))
         return executor

@@ -14,6 +14,7 @@ has come.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import numpy as np
 
@@ -23,10 +24,9 @@ from midstream.engine.executors.tree import TreeExecutor
 from midstream.engine.joins.combos import Delta
 from midstream.engine.joins.filling import store
 from midstream.engine.joins.nodes import JoinNode
-from midstream.engine.transition import Situation
+from midstream.engine.transition import Proposal, Situation
 from midstream.migrate import Transition
 from midstream.migrate.parallel_track import Parallel, ParallelTrack
-from midstream.plan import Plan
 from midstream.state import rings
 from midstream.state.join_state import Access, JoinState
 
@@ -36,18 +36,17 @@ class CombinedPurge(ParallelTrack):
 
     name = "parallel-track, combined purge"
 
-    def refusal(self, situation: Situation, plan: Plan) -> str | None:
-        windows = {relation.window for relation in situation.query.inputs}
+    def refusal(self, proposal: Proposal) -> str | None:
+        windows = {relation.window for relation in proposal.query.inputs}
         if len(windows) > 1 or any(window.kind is not WindowKind.RANGE for window in windows):
             return "the combined purge is defined for one RANGE window that all streams have. Use parallel-track"
-        if not isinstance(situation.executor, TreeExecutor):
-            return "the combined purge starts from a plan that runs alone. Use parallel-track"
-        return super().refusal(situation, plan)
+        if proposal.is_migrating or proposal.old_kind is not TreeExecutor.kind:
+            return "the combined purge starts from a plan that runs alone on the tree executor. Use parallel-track"
+        return super().refusal(proposal)
 
     def begin(self, transition: Transition) -> Executor:
         found, since = transition.situation, transition.tails()
-        old = found.executor
-        assert isinstance(old, TreeExecutor)
+        old = cast(TreeExecutor, found.executor)
         window = found.query.inputs[0].window.size
         for node in old.joins():
             _keep_longer(node, window, found)
@@ -114,7 +113,6 @@ class _CombinedPurge(Parallel):
 
     def _last_entry(self) -> int:
         """When the watermark has come here, no entry with an old row is left."""
-        assert isinstance(self.old, TreeExecutor)
-        states = (node.state for node in self.old.joins())
+        states = (node.state for node in cast(TreeExecutor, self.old).joins())
         found = [state.last_with_a_row_before(self._since) for state in states if isinstance(state, _KeptState)]
         return max((last + self._window + 1 for last in found if last is not None), default=0)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 import midstream as ms
-from midstream.engine.executors.protocol import Executor, IndexUsed
+from midstream.engine.executors.protocol import Executor, HeldState, IndexUsed
 from midstream.engine.joins.access import LoopPath, path_into
 from midstream.engine.joins.combos import Block, Delta
 from midstream.engine.joins.filling import drain
@@ -42,6 +42,7 @@ class Stems:
 
     def __init__(self, situation: Situation, plan: Plan):
         self.plan = plan
+        self.kind = situation.executor.kind
         self._windows = situation.windows
         self._routes = [_Route(situation, plan, number) for number in range(len(situation.query.inputs))]
 
@@ -62,6 +63,15 @@ class Stems:
     @property
     def plans_at_once(self) -> int:
         return 1
+
+    def migrations(self) -> Iterator[object]:
+        return iter(())
+
+    knows_all_rows = True
+    nbytes = 0
+
+    def hand_over(self) -> Sequence[HeldState]:
+        return ()
 
     def indexes_used(self) -> Iterator[IndexUsed]:
         for route in self._routes:
@@ -178,12 +188,13 @@ def migrate_by(strategy: Strategy, engine: ms.Engine, plan: str, options: Option
     recorder = Recorder(strategy.name, str(engine.plan), str(target), None)
 
     def begin(situation: Situation) -> Executor:
-        refusal = strategy.refusal(situation, target)
+        transition = Transition(situation, target, situation.executor.kind, options or Options(), recorder)
+        refusal = strategy.refusal(transition.proposal)
         if refusal is not None:
             raise EngineError(f"migrate: {refusal}")
         situation.held.release()
         began = time.perf_counter()
-        executor = strategy.begin(Transition(situation, target, options or Options(), recorder))
+        executor = strategy.begin(transition)
         recorder.spend(began)
         return executor
 

@@ -8,15 +8,14 @@ import datetime
 import logging
 import numbers
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from midstream.cql.durations import Duration, duration
 from midstream.engine.executors.protocol import Executor
 from midstream.errors import EngineError, QueryError, did_you_mean, shown
-from midstream.migrate.jisc import Filling, JustInTime
+from midstream.migrate.jisc import JustInTime
 from midstream.migrate.record import Recorder
 from midstream.migrate.strategy import Options, Strategy, Transition
-from midstream.migrate.tracks import TwoTracks
 
 _logger = logging.getLogger("midstream")
 
@@ -60,16 +59,16 @@ def begun(strategy: Strategy, transition: Transition, strategies: Sequence[Strat
 
     A strategy that would have more than `MOST_PLANS` plans run at once gives way to jisc, and the record says so.
     """
-    situation, plan = transition.situation, transition.plan
-    refusal = strategy.refusal(situation, plan)
+    situation, proposal = transition.situation, transition.proposal
+    refusal = strategy.refusal(proposal)
     if refusal is not None:
-        *most, last = [one.name for one in strategies if one.refusal(situation, plan) is None]
+        *most, last = [one.name for one in strategies if one.refusal(proposal) is None]
         raise EngineError(f"migrate: {refusal}. Use {', '.join(most)} or {last}")
     if strategy.runs_beside and situation.executor.plans_at_once >= MOST_PLANS:
         note = f"{strategy.name} was asked for, but {MOST_PLANS} plans run at once already, the most there may be"
         strategy = JustInTime()
         transition.recorder.go_by(strategy.name, note)
-        _logger.warning("midstream: the migration to %s goes by %s: %s", plan, strategy.name, note)
+        _logger.warning("midstream: the migration to %s goes by %s: %s", transition.plan, strategy.name, note)
     situation.held.release()
     began = time.perf_counter()
     executor = strategy.begin(transition)
@@ -79,15 +78,7 @@ def begun(strategy: Strategy, transition: Transition, strategies: Sequence[Strat
 
 def give_way(recorders: Sequence[Recorder], executor: Executor) -> None:
     """Migrations that are no part of what runs, and have not ended, were replaced by a later one."""
-    under_way = list(_under_way(executor))
+    under_way = list(executor.migrations())
     for recorder in recorders:
-        if not any(recorder is one for one in under_way):
+        if not any(recorder is token for token in under_way):
             recorder.give_way()
-
-
-def _under_way(executor: Executor) -> Iterator[Recorder]:
-    while isinstance(executor, TwoTracks):
-        yield executor.recorder
-        executor = executor.old
-    if isinstance(executor, Filling):
-        yield executor.recorder

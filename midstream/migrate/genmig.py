@@ -16,16 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midstream.cql.model import WindowKind
-from midstream.engine.executors.protocol import Executor
-from midstream.engine.executors.tree import TreeExecutor
+from midstream.engine.executors.protocol import Executor, PlanExecutor
 from midstream.engine.input.watermark import NONE_YET
 from midstream.engine.joins.combos import Delta, selected
-from midstream.engine.transition import Situation
+from midstream.engine.transition import Proposal, Situation
 from midstream.kernels.types import LARGEST, Combos
 from midstream.migrate.record import Recorder
 from midstream.migrate.strategy import Transition
 from midstream.migrate.tracks import TwoTracks, chosen
-from midstream.plan.tree import Plan
 from midstream.state import rings
 from midstream.state.indexes import Ints
 from midstream.state.window import BaseWindow
@@ -37,8 +35,8 @@ class GenMig:
     name = "genmig"
     runs_beside = True
 
-    def refusal(self, situation: Situation, plan: Plan) -> str | None:
-        return _refusal(self.name, situation)
+    def refusal(self, proposal: Proposal) -> str | None:
+        return _refusal(self.name, proposal)
 
     def begin(self, transition: Transition) -> Executor:
         return _begin(transition, _Coalesced)
@@ -50,32 +48,23 @@ class GenMigReferencePoint:
     name = "genmig-reference-point"
     runs_beside = True
 
-    def refusal(self, situation: Situation, plan: Plan) -> str | None:
-        return _refusal(self.name, situation)
+    def refusal(self, proposal: Proposal) -> str | None:
+        return _refusal(self.name, proposal)
 
     def begin(self, transition: Transition) -> Executor:
         return _begin(transition, _ByReferencePoint)
 
 
-def _refusal(name: str, situation: Situation) -> str | None:
-    for one in situation.query.inputs:
+def _refusal(name: str, proposal: Proposal) -> str | None:
+    for one in proposal.query.inputs:
         if one.window.kind in (WindowKind.UNBOUNDED, WindowKind.ROWS):
             return (
                 f"{name} needs a time at which every old row has ended, and rows of {one.alias!r} under "
                 f"{one.window.kind.name} have none"
             )
-    if split_time(situation) > LARGEST:
+    if proposal.latest_end() >= LARGEST:
         return f"{name} needs a time after every old row, and one of them ends at the largest time there is"
     return None
-
-
-def split_time(situation: Situation) -> int:
-    """The largest end of any live row plus one; static rows do not count."""
-    largest = situation.floor
-    for one, window in zip(situation.query.inputs, situation.windows, strict=True):
-        if not one.is_static and len(window):
-            largest = max(largest, int(rings.read(window.ends, window.head, window.tail).max()))
-    return largest + 1
 
 
 def _begin(transition: Transition, kind: type[_Split]) -> Executor:
@@ -84,7 +73,7 @@ def _begin(transition: Transition, kind: type[_Split]) -> Executor:
         transition.recorder.begin(0)
         transition.recorder.end()
         return transition.fresh(since)
-    split = split_time(found)
+    split = found.latest_end() + 1
     new = transition.fresh(since)
     return kind(found.executor, new, since, found.windows, transition.recorder, split, _way_begins(found))
 
@@ -105,7 +94,7 @@ class _Split(TwoTracks):
     def __init__(
         self,
         old: Executor,
-        new: TreeExecutor,
+        new: PlanExecutor,
         since: dict[int, int],
         windows: Sequence[BaseWindow],
         recorder: Recorder,

@@ -8,13 +8,12 @@ expires.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from midstream.engine.executors.protocol import Executor, IndexUsed
-from midstream.engine.executors.tree import TreeExecutor
+from midstream.engine.executors.protocol import Executor, ExecutorKind, HeldState, IndexUsed, PlanExecutor
 from midstream.engine.joins.combos import Delta
 from midstream.engine.stats import StateStats
-from midstream.engine.transition import Situation
+from midstream.engine.transition import Proposal
 from midstream.kernels.types import Combos
 from midstream.migrate.record import Recorder
 from midstream.migrate.strategy import Options, Transition
@@ -36,12 +35,12 @@ class JustInTime:
     name = "jisc"
     runs_beside = False
 
-    def refusal(self, situation: Situation, plan: Plan) -> str | None:
+    def refusal(self, proposal: Proposal) -> str | None:
         return None
 
     def begin(self, transition: Transition) -> Executor:
         cause = Cause("migration")
-        executor = successor(transition, cause)
+        executor = transition.successor(cause)
         holes = executor.holes(cause)
         transition.recorder.begin(holes)
         if holes:
@@ -50,31 +49,20 @@ class JustInTime:
         return executor
 
 
-def successor(transition: Transition, cause: Cause) -> TreeExecutor:
-    """An executor for the new plan that keeps what it can of what runs; what it lacks, it lacks for this cause.
-
-    Of a migration that runs several plans nothing is kept: the base windows are enough.
-    """
-    running = transition.situation.executor
-    if isinstance(running, Filling):
-        running = running.executor
-    if isinstance(running, TreeExecutor) and running.knows_all_rows:
-        return running.successor(transition.plan, cause)
-    executor = transition.fresh()
-    executor.declare_all_missing(cause)
-    return executor
-
-
 class Filling:
     """A plan whose states lack something because of this migration; after each push some of it is filled."""
 
-    def __init__(self, executor: TreeExecutor, cause: Cause, options: Options, recorder: Recorder):
+    def __init__(self, executor: PlanExecutor, cause: Cause, options: Options, recorder: Recorder):
         self.executor = executor
         self._cause = cause
         self._options = options
         self.recorder = recorder
         self._rows = 0
-        self._filled_before = executor.filler.rows_filled
+        self._filled_before = executor.filled.rows
+
+    @property
+    def kind(self) -> ExecutorKind:
+        return self.executor.kind
 
     @property
     def plan(self) -> Plan:
@@ -93,11 +81,11 @@ class Filling:
     def after_push(self, watermark: int) -> Executor:
         began = time.perf_counter()
         self._fill_in_the_background(began, watermark)
-        filler, holes = self.executor.filler, self.executor.holes(self._cause)
+        filled, holes = self.executor.filled, self.executor.holes(self._cause)
         self._rows = 0
-        self._filled_before = filler.rows_filled
+        self._filled_before = filled.rows
         self.recorder.spend(began)
-        self.recorder.batch(holes, filler.rows_filled, filler.entries_filled, self.executor.missing_bytes())
+        self.recorder.batch(holes, filled.rows, filled.entries, self.executor.missing_bytes())
         if holes:
             return self
         self.recorder.end()
@@ -106,22 +94,35 @@ class Filling:
     def _fill_in_the_background(self, began: float, watermark: int) -> None:
         seconds, holes = self._options.budget_seconds, self._options.budget_holes
         if seconds is None and holes is None:
-            probed = self.executor.filler.rows_filled - self._filled_before
+            probed = self.executor.filled.rows - self._filled_before
             holes = max(LEAST_HOLES, int(self._rows * HOLES_PER_ROW)) - probed
-        for node in self.executor.joins():
-            while node.state is not None and node.state.missing.is_due_to(self._cause):
-                if seconds is not None and time.perf_counter() - began >= seconds:
-                    return
-                limit = _SLICE if holes is None else min(_LARGE_SLICE, holes)
-                if limit <= 0:
-                    return
-                filled = self.executor.filler.fill_some(node, limit, watermark, self._cause)
-                if holes is not None:
-                    holes -= filled
+        while self.executor.lacks_entries(self._cause):
+            if seconds is not None and time.perf_counter() - began >= seconds:
+                return
+            limit = _SLICE if holes is None else min(_LARGE_SLICE, holes)
+            if limit <= 0:
+                return
+            filled = self.executor.fill_some(limit, watermark, self._cause)
+            if holes is not None:
+                holes -= filled
 
     @property
     def plans_at_once(self) -> int:
-        return 1
+        return self.executor.plans_at_once
+
+    def migrations(self) -> Iterator[object]:
+        yield self.recorder
+
+    @property
+    def knows_all_rows(self) -> bool:
+        return self.executor.knows_all_rows
+
+    def hand_over(self) -> Sequence[HeldState]:
+        return self.executor.hand_over()
+
+    @property
+    def nbytes(self) -> int:
+        return self.executor.nbytes
 
     def indexes_used(self) -> Iterator[IndexUsed]:
         return self.executor.indexes_used()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from midstream.engine.executors.protocol import Executor
-from midstream.engine.transition import Situation
-from midstream.migrate.jisc import successor
+from midstream.engine.transition import Proposal
 from midstream.migrate.strategy import Transition
-from midstream.plan.tree import Plan
 from midstream.state.missing import Cause
 
 
@@ -16,14 +14,14 @@ class MovingState:
     name = "moving-state"
     runs_beside = False
 
-    def refusal(self, situation: Situation, plan: Plan) -> str | None:
+    def refusal(self, proposal: Proposal) -> str | None:
         return None
 
     def begin(self, transition: Transition) -> Executor:
         cause = Cause("migration")
-        executor = successor(transition, cause)
+        executor = transition.successor(cause)
         transition.recorder.begin(executor.holes(cause))
         executor.complete(cause, transition.situation.floor)
-        transition.recorder.computed(executor.filler.rows_filled, executor.filler.entries_filled)
+        transition.recorder.computed(executor.filled.rows, executor.filled.entries)
         transition.recorder.end()
         return executor

@@ -14,11 +14,10 @@ from midstream.cql.model import WindowKind
 from midstream.engine.executors.protocol import Executor
 from midstream.engine.joins.combos import Delta
 from midstream.engine.operators.held import HeldBack
-from midstream.engine.transition import Situation
+from midstream.engine.transition import Proposal
 from midstream.kernels.types import Combos
 from midstream.migrate.strategy import Transition
 from midstream.migrate.tracks import TwoTracks, chosen
-from midstream.plan.tree import Plan
 
 
 class ParallelTrack:
@@ -27,8 +26,8 @@ class ParallelTrack:
     name = "parallel-track"
     runs_beside = True
 
-    def refusal(self, situation: Situation, plan: Plan) -> str | None:
-        for one in situation.query.inputs:
+    def refusal(self, proposal: Proposal) -> str | None:
+        for one in proposal.query.inputs:
             if one.window.kind is WindowKind.UNBOUNDED:
                 return (
                     f"parallel-track would never end: rows of {one.alias!r} are UNBOUNDED, so the old plan would be "

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from midstream.engine.executors.protocol import Executor
-from midstream.engine.executors.tree import TreeExecutor
-from midstream.engine.transition import Situation
+from midstream.engine.transition import Proposal
 from midstream.migrate.jisc import JustInTime
 from midstream.migrate.strategy import Transition
-from midstream.plan.tree import Plan
 
 
 class PauseDrainResume:
@@ -16,11 +14,12 @@ class PauseDrainResume:
     name = "pause-drain-resume"
     runs_beside = False
 
-    def refusal(self, situation: Situation, plan: Plan) -> str | None:
-        if not isinstance(situation.executor, TreeExecutor):
+    def refusal(self, proposal: Proposal) -> str | None:
+        if proposal.is_migrating:
             return "pause-drain-resume cannot start before the migration under way has ended"
-        old = {node.inputs for node in situation.executor.plan.joins()}
-        missing = [node for node in plan.joins() if node.inputs not in old]
+        computed = {one.shape.identity for one in proposal.state_changes() if one.fate == "computed"}
+        plan = proposal.new
+        missing = [join for join in plan.joins() if join.inputs in computed]
         if not missing:
             return None
         return (

@@ -1,18 +1,17 @@
 """Two tracks: what ran goes on, the new plan runs beside it on the rows that come, and each result counts once.
 
-What ran may itself be two tracks; a executor is a black box that takes rows and gives results.
+What ran may itself be two tracks; an executor is a black box that takes rows and gives results.
 """
 
 from __future__ import annotations
 
 import abc
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from midstream.engine.executors.protocol import Executor, IndexUsed
-from midstream.engine.executors.tree import TreeExecutor
+from midstream.engine.executors.protocol import Executor, ExecutorKind, HeldState, IndexUsed, PlanExecutor
 from midstream.engine.joins.combos import Delta
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
@@ -26,7 +25,7 @@ class TwoTracks(abc.ABC):
     """The old executor and the new plan. Subclasses say what each of them gets, what counts, and when it is over."""
 
     def __init__(
-        self, old: Executor, new: TreeExecutor, since: dict[int, int], windows: list[BaseWindow], recorder: Recorder
+        self, old: Executor, new: PlanExecutor, since: dict[int, int], windows: list[BaseWindow], recorder: Recorder
     ):
         self.old, self._new = old, new
         self._since = since
@@ -34,6 +33,10 @@ class TwoTracks(abc.ABC):
         self.recorder = recorder
         self._results_of_new = 0
         recorder.begin(self._left())
+
+    @property
+    def kind(self) -> ExecutorKind:
+        return self._new.kind
 
     @property
     def plan(self) -> Plan:
@@ -66,8 +69,7 @@ class TwoTracks(abc.ABC):
         self.old = self.old.after_push(watermark)
         left = self._left()
         rows = sum(max(0, self._windows[number].tail - mark) for number, mark in self._since.items())
-        held = sum(one.bytes for one in self.old.state_stats())
-        self.recorder.batch(left, rows, self._results_of_new, held)
+        self.recorder.batch(left, rows, self._results_of_new, self.old.nbytes)
         if left:
             return self
         self.recorder.end()
@@ -76,6 +78,22 @@ class TwoTracks(abc.ABC):
     @property
     def plans_at_once(self) -> int:
         return self.old.plans_at_once + 1
+
+    def migrations(self) -> Iterator[object]:
+        yield self.recorder
+        yield from self.old.migrations()
+
+    @property
+    def knows_all_rows(self) -> bool:
+        return self.old.knows_all_rows
+
+    def hand_over(self) -> Sequence[HeldState]:
+        """Nothing: the states of the new plan know only later rows, and those of the old one may be cut."""
+        return ()
+
+    @property
+    def nbytes(self) -> int:
+        return self.old.nbytes + self._new.nbytes
 
     def indexes_used(self) -> Iterator[IndexUsed]:
         yield from self.old.indexes_used()

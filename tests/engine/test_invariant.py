@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.engine.executors.tree import TreeExecutor
+from midstream.engine.executors.tree import Tree, TreeExecutor
 from midstream.plan import parse_plan
 from midstream.state.missing import Box, Cause, Missing
 from midstream.state.window import BaseWindow
@@ -95,7 +95,9 @@ def test_states_kept_from_plan_to_plan_stay_right(small: Small, seed: int) -> No
             audit(engine, small, count)
         if rng.random() < 0.3:
             plan = parse_plan(draw_plan(rng, small.size), ALIASES[: small.size])
-            engine._pipeline._executor = executor_of(engine).successor(plan, Cause("migration"))
+            new = Tree().make(query, plan, windows_of(engine))
+            new.start(Cause("migration"), executor_of(engine).hand_over())
+            engine._pipeline._executor = new
             audit(engine, small, count)
     assert count.stored > 50 and count.holes > 3 and count.boxed > 10 and count.several > 0
 

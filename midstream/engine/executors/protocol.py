@@ -1,26 +1,57 @@
 """What an executor is: it runs a query between two pushes.
 
 The pipeline owns the base windows and the order of a batch; the executor says what becomes of the rows. A migration
-under way is an executor too: it wraps the executors that it runs.
+under way is an executor too: it wraps the executors that it runs. Whatever others need to know about an executor is a
+question here, so that nobody has to look which class it is.
+
+    ExecutorKind.make    ->  PlanExecutor, which runs one plan; nothing has changed yet
+    PlanExecutor.start   ->  it takes the states that another executor has handed over, the rest of its own are missing
+    Executor.process     ->  results, push by push
+    Executor.hand_over   ->  its states, for the executor that follows
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+from midstream.cql.model import Query
 from midstream.engine.joins.combos import Delta
+from midstream.engine.joins.comparison import StateShape
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
 from midstream.plan.tree import Plan
-from midstream.state.window import Renumbering
+from midstream.state.join_state import JoinState
+from midstream.state.missing import Cause
+from midstream.state.window import BaseWindow, Renumbering
 
 #: An input, and the key classes of an index on its window.
 IndexUsed = tuple[int, tuple[int, ...]]
 
 
+@dataclass(frozen=True)
+class HeldState:
+    """A join state that an executor hands over, with its entries and what is missing from it."""
+
+    shape: StateShape
+    state: JoinState
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What filling missing combinations has taken so far: rows that were filled, and entries stored for them."""
+
+    rows: int = 0
+    entries: int = 0
+
+
 class Executor(Protocol):
     """Takes rows that have just entered the base windows and gives the results that they complete."""
+
+    @property
+    def kind(self) -> ExecutorKind:
+        """The kind of the executor that runs, or that a migration leads to."""
 
     @property
     def plan(self) -> Plan:
@@ -42,8 +73,74 @@ class Executor(Protocol):
     def plans_at_once(self) -> int:
         """How many plans each row goes through."""
 
+    def migrations(self) -> Iterator[object]:
+        """A token for each migration under way, the newest first; compare them by `is`."""
+
+    @property
+    def knows_all_rows(self) -> bool:
+        """Whether its states stand for all rows of the windows, and not only for those from some ids on."""
+
     def indexes_used(self) -> Iterator[IndexUsed]:
         """The hash indexes of base windows that its plans probe; perhaps some of them twice."""
 
+    def hand_over(self) -> Sequence[HeldState]:
+        """Give away the states that another executor may go on with; this one is not to be used any more."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it holds beyond the base windows."""
+
     def state_stats(self) -> list[StateStats]:
         """The size of every join state."""
+
+
+class PlanExecutor(Executor, Protocol):
+    """Runs one plan. What is missing from its states can be filled on demand, in slices or at once."""
+
+    def start(self, cause: Cause, handed_over: Sequence[HeldState] = ()) -> None:
+        """Begin to run: take what it can use of these states; what else its own should hold is missing for this cause.
+
+        Until then nothing has changed. One that knows only later rows gets no states, and misses nothing.
+        """
+
+    def lacks_entries(self, cause: Cause) -> bool:
+        """Whether something is missing for this cause."""
+
+    def holes(self, cause: Cause) -> int:
+        """Live rows whose combinations may be missing for this cause, summed over the states."""
+
+    def missing_bytes(self) -> int:
+        """The bytes of the records of what is missing."""
+
+    @property
+    def filled(self) -> Filled:
+        """What filling has taken so far."""
+
+    def fill_some(self, limit: int, floor: int, cause: Cause) -> int:
+        """Fill up to so many rows of one state that lacks entries for this cause; how many there were.
+
+        What ended before `floor` is dead.
+        """
+
+    def complete(self, cause: Cause, floor: int) -> None:
+        """Compute everything that is missing for this cause; what ended before `floor` is dead."""
+
+
+class ExecutorKind(Protocol):
+    """A way to run plans, and how to make an executor of it."""
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+
+    def make(
+        self, query: Query, plan: Plan, windows: Sequence[BaseWindow], since: Mapping[int, int] | None = None
+    ) -> PlanExecutor:
+        """An executor that has yet to be started. It changes nothing.
+
+        With `since`, it knows only rows from these ids on, by input; inputs that are not in it, static tables, it knows
+        whole.
+        """
+
+    def state_shapes(self, query: Query, plan: Plan) -> tuple[StateShape, ...]:
+        """The join states that an executor of this kind keeps for a plan."""

@@ -9,13 +9,14 @@ One chunk, at a join with children L and R whose deltas dL and dR are known:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from midstream.cql.model import Query
-from midstream.engine.executors.protocol import IndexUsed
+from midstream.engine.executors.protocol import Filled, HeldState, IndexUsed
 from midstream.engine.joins.combos import Block, Delta, heads_of
+from midstream.engine.joins.comparison import StateShape, compare_states, state_shapes
 from midstream.engine.joins.filling import Filler, drain, store
 from midstream.engine.joins.level_filling import LevelFiller
 from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode, build, indexes_used
@@ -28,19 +29,33 @@ from midstream.state.missing import Box, Cause
 from midstream.state.window import BaseWindow, Renumbering
 
 _LARGEST_RESULT_BLOCK = 1 << 17
-#: A kept state that the new plan finds in another way is indexed anew if it is small, else it is computed again.
-REINDEXED_AT_ONCE = 1 << 15
 _FILLED_AT_ONCE = 1 << 20
 #: Memory of a dropped state is used again if it has this share of the largest one's room.
 _REUSED_SHARE = 1 / 4
+
+
+class Tree:
+    """The kind of executor that keeps a state for every join below the root."""
+
+    name = "tree"
+
+    def make(
+        self, query: Query, plan: Plan, windows: Sequence[BaseWindow], since: Mapping[int, int] | None = None
+    ) -> TreeExecutor:
+        return TreeExecutor(query, plan, windows, since)
+
+    def state_shapes(self, query: Query, plan: Plan) -> tuple[StateShape, ...]:
+        return state_shapes(query, plan)
 
 
 class TreeExecutor:
     """Runs one plan over base windows that it shares with whoever else needs them.
 
     With `since`, it knows only rows from these ids on, by input; other inputs, static tables, it knows whole, and what
-    joins these alone it computes at once, as an engine does when it is made: their rows never come again nor expire.
+    joins these alone it computes when it starts: their rows never come again nor expire.
     """
+
+    kind = Tree()
 
     def __init__(
         self,
@@ -50,68 +65,91 @@ class TreeExecutor:
         since: Mapping[int, int] | None = None,
     ):
         self.plan = plan
-        self._query = query
         self._windows = windows
         self._since = dict(since) if since is not None else None
+        self._shapes = state_shapes(query, plan)
         self._root = build(query, plan.root, windows)
         self.filler: Filler = LevelFiller(windows)
-        if since is not None:
-            tables = Cause("restore")
-            for node in self.joins():
-                if not any(number in since for number in node.inputs):
-                    self._declare_missing(node, tables)
-            self.complete(tables, SMALLEST)
 
-    def declare_all_missing(self, cause: Cause) -> None:
-        """Declare every combination of the rows that the windows hold missing from every join state."""
-        for node in self.joins():
-            self._declare_missing(node, cause)
+    def start(self, cause: Cause, handed_over: Sequence[HeldState] = ()) -> None:
+        """Keep what both plans have in common and declare the rest missing for this cause.
 
-    def _declare_missing(self, node: JoinNode, cause: Cause) -> None:
-        if node.state is not None:
+        What kept states lack because of earlier migrations is this one's to fill from now on. States that this plan
+        does not need leave it their memory.
+        """
+        nodes = {frozenset(node.inputs): node for node in self.joins() if node.state is not None}
+        held = {one.shape.identity: one.state for one in handed_over}
+        shapes = [one.shape for one in handed_over]
+        missing: list[JoinNode] = []
+        kept: set[frozenset[int]] = set()
+        for change in compare_states(shapes, self._shapes, lambda identity: len(held[identity])):
+            identity = change.shape.identity
+            if change.fate == "kept":
+                nodes[identity].state = held[identity]
+                held[identity].missing.adopt(cause)
+                kept.add(identity)
+            elif change.fate == "indexed anew":
+                self._index_anew(nodes[identity], held[identity], cause)
+            elif change.fate == "computed":
+                missing.append(nodes[identity])
+        _make_room(missing, [state for identity, state in held.items() if identity not in kept])
+        if self._since is None:
+            self._declare_missing(missing, cause)
+        else:
+            assert not handed_over, "states of all rows are no use to an executor that knows only later ones"
+            static = [node for node in missing if self._since.keys().isdisjoint(node.inputs)]
+            self._declare_missing(static, cause)
+            self.complete(cause, SMALLEST)
+
+    def _index_anew(self, node: JoinNode, old: JoinState, cause: Cause) -> None:
+        """Store the entries of a state, and what is missing from it, as this plan finds them."""
+        assert node.state is not None
+        node.state.missing = old.missing.reordered(node.inputs)
+        node.state.missing.adopt(cause)
+        store(node, Delta(node.inputs, old.entries(node.inputs), self._windows))
+
+    def _declare_missing(self, nodes: Iterable[JoinNode], cause: Cause) -> None:
+        """Declare every combination of the rows that the windows hold missing from the states of these joins."""
+        for node in nodes:
+            assert node.state is not None
             marks = {number: self._windows[number].tail for number in node.inputs}
             node.state.missing.add(Box(node.inputs, marks, cause), heads_of(self._windows))
 
+    def hand_over(self) -> list[HeldState]:
+        """All states, with what is missing from them."""
+        states = {frozenset(node.inputs): node.state for node in self.joins()}
+        found = []
+        for shape in self._shapes:
+            state = states[shape.identity]
+            assert state is not None, "every join below the root has a state"
+            found.append(HeldState(shape, state))
+        return found
+
     def complete(self, cause: Cause, floor: int) -> None:
         """Compute everything that is missing for this cause; what ended before `floor` is dead."""
-        for node in self.joins():
-            while node.state is not None and node.state.missing.is_due_to(cause):
-                self.filler.fill_some(node, _FILLED_AT_ONCE, floor, cause)
+        while self.lacks_entries(cause):
+            self.fill_some(_FILLED_AT_ONCE, floor, cause)
 
-    def successor(self, plan: Plan, cause: Cause) -> TreeExecutor:
-        """An executor for another plan: what both plans have in common is kept, the rest is missing for this cause.
+    def fill_some(self, limit: int, floor: int, cause: Cause) -> int:
+        """Fill up to so many rows of the first state that lacks some for this cause."""
+        node = next(self._incomplete(cause))
+        return self.filler.fill_some(node, limit, floor, cause)
 
-        What kept states lack because of earlier migrations is this one's to fill from now on. The states of this
-        executor are handed over, or their memory is: it is not to be used any more.
-        """
-        new = TreeExecutor(self._query, plan, self._windows)
-        held = {frozenset(node.inputs): node for node in self.joins() if node.state is not None}
-        missing = []
-        for node in new.joins():
-            old = held.get(frozenset(node.inputs))
-            if node.state is not None:
-                if old is not None and self._kept(old, node):
-                    node.state.missing.adopt(cause)
-                else:
-                    missing.append(node)
-        kept = {id(node.state) for node in new.joins()}
-        dropped = [node.state for node in held.values() if node.state is not None and id(node.state) not in kept]
-        _make_room(missing, dropped)
-        for node in missing:
-            new._declare_missing(node, cause)
-        return new
+    def lacks_entries(self, cause: Cause) -> bool:
+        """Whether something is missing for this cause."""
+        return any(True for _ in self._incomplete(cause))
 
-    def _kept(self, old: JoinNode, new: JoinNode) -> bool:
-        """Hand over a state with its boxes, if the new plan can use it at little cost."""
-        assert old.state is not None and old.path is not None and new.path is not None
-        if old.inputs == new.inputs and old.path.signature == new.path.signature:
-            new.state = old.state
-            return True
-        if len(old.state) > REINDEXED_AT_ONCE or new.state is None:
-            return False
-        new.state.missing = old.state.missing.reordered(new.inputs)
-        store(new, Delta(new.inputs, old.state.entries(new.inputs), self._windows))
-        return True
+    def _incomplete(self, cause: Cause) -> Iterator[JoinNode]:
+        return (node for node in self.joins() if node.state is not None and node.state.missing.is_due_to(cause))
+
+    @property
+    def filled(self) -> Filled:
+        """What filling has taken so far."""
+        return Filled(self.filler.rows_filled, self.filler.entries_filled)
+
+    def migrations(self) -> Iterator[object]:
+        """None: a plan that runs alone is no migration."""
+        return iter(())
 
     @property
     def plans_at_once(self) -> int:
@@ -209,6 +247,11 @@ class TreeExecutor:
     def holes(self, cause: Cause | None = None) -> int:
         """Live rows whose combinations may be missing, for this cause or for any, summed over the states."""
         return sum(self._holes_of(node, cause) for node in self.joins())
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all states."""
+        return sum(node.state.nbytes for node in self.joins() if node.state is not None)
 
     def _holes_of(self, node: JoinNode, cause: Cause | None = None) -> int:
         if node.state is None or node.path is None:

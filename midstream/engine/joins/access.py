@@ -191,8 +191,13 @@ class LoopPath:
         return np.zeros(len(delta), np.int64)
 
 
-def path_into(query: Query, inside: tuple[int, ...], outside: tuple[int, ...], windows: Sequence[BaseWindow]) -> Path:
-    """The best way to find entries over the inputs `inside` for combinations over the inputs `outside`."""
+def path_into(
+    query: Query, inside: tuple[int, ...], outside: tuple[int, ...], windows: Sequence[BaseWindow] = ()
+) -> Path:
+    """The best way to find entries over the inputs `inside` for combinations over the inputs `outside`.
+
+    It follows from the query alone. Without windows the path can be compared with others, but not taken.
+    """
     classes = tuple(
         at
         for at, one in enumerate(query.key_classes)
