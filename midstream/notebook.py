@@ -12,6 +12,8 @@ from html import escape
 from midstream.cql.describe import window_text
 from midstream.cql.model import Query
 from midstream.cql.moments import moment_text
+from midstream.engine.executors.protocol import ExecutorKind
+from midstream.engine.executors.registry import executor_names
 from midstream.engine.stats import EngineStats, StateStats
 from midstream.migrate.record import Migration
 from midstream.plan.draw import JOIN
@@ -28,13 +30,15 @@ def count_text(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def engine_html(query: Query, plan: Plan, stats: EngineStats, migration: Migration | None, ended: str | None) -> str:
+def engine_html(
+    query: Query, plan: Plan, kind: ExecutorKind, stats: EngineStats, migration: Migration | None, ended: str | None
+) -> str:
     """An engine as HTML."""
     windows = {state.aliases: state for state in stats.states if state.kind == "window"}
     joins = [state for state in stats.states if state.kind == "join"]
-    inner = list(plan.joins())[:-1]
+    own = len(kind.state_shapes(query, plan))
     # While two plans run, the states of the one that goes come first, and may be called alike.
-    leading = joins[: len(joins) - len(inner)] if ended is None else []
+    leading = joins[: len(joins) - own] if ended is None else []
     states = {state.aliases: state for state in joins[len(leading) :]}
 
     def card(node: Node) -> Card:
@@ -43,13 +47,13 @@ def engine_html(query: Query, plan: Plan, stats: EngineStats, migration: Migrati
         if node is plan.root:
             return Card(JOIN, (count_text(stats.rows_out, "result"),))
         state = states.get(tuple(plan.aliases[number] for number in _leaves(node)))
-        return Card(JOIN) if state is None else _state_card(state)
+        return Card(JOIN, () if own else ("no state",)) if state is None else _state_card(state)
 
     lines = [_counters(query, stats)]
     if leading:
         held = sum(state.bytes for state in leading)
         lines.append(f"The plan before it still runs: {count_text(len(leading), 'state')}, {_size(held)}.")
-    parts = [f"<div><b>Engine</b> <code>{escape(str(plan))}</code></div>", draw_picture(plan, card)]
+    parts = [f"<div><b>Engine</b> <code>{escape(str(plan))}</code>{escape(_on(kind))}</div>", draw_picture(plan, card)]
     parts += [f"<div>{escape(line)}</div>" for line in lines]
     if migration is not None:
         parts.append(_migration(migration))
@@ -58,9 +62,14 @@ def engine_html(query: Query, plan: Plan, stats: EngineStats, migration: Migrati
     return f'<div style="font-family:system-ui,sans-serif;font-size:13px;line-height:1.6">{"".join(parts)}</div>'
 
 
-def engine_line(query: Query, plan: Plan, stats: EngineStats, migration: Migration | None, ended: str | None) -> str:
+def engine_line(
+    query: Query, plan: Plan, kind: ExecutorKind, stats: EngineStats, migration: Migration | None, ended: str | None
+) -> str:
     """An engine in one line."""
-    parts = [f"{plan}: {count_text(sum(stats.rows_in.values()), 'row')} in", count_text(stats.rows_out, "result")]
+    parts = [
+        f"{plan}{_on(kind)}: {count_text(sum(stats.rows_in.values()), 'row')} in",
+        count_text(stats.rows_out, "result"),
+    ]
     if stats.watermark is not None:
         parts.append(f"watermark {moment_text(stats.watermark, query.time_type)}")
     if migration is not None and not migration.has_ended:
@@ -68,6 +77,11 @@ def engine_line(query: Query, plan: Plan, stats: EngineStats, migration: Migrati
     if ended is not None:
         parts.append(ended.partition(":")[0].partition(",")[0])
     return ", ".join(parts)
+
+
+def _on(kind: ExecutorKind) -> str:
+    """The executor, unless it is the one that an engine has if nothing is said."""
+    return "" if kind.name == executor_names()[0] else f" on {kind.name}"
 
 
 def _leaves(node: Node) -> list[int]:
@@ -106,7 +120,7 @@ def _counters(query: Query, stats: EngineStats) -> str:
 
 
 def _migration(migration: Migration) -> str:
-    words = f"{migration.strategy} from {migration.from_plan} to {migration.to_plan}: {migration.phase}"
+    words = f"{migration.strategy} from {migration.from_text} to {migration.to_text}: {migration.phase}"
     if migration.has_ended:
         return f"<div>Migration by {escape(words)}</div>"
     bar = (

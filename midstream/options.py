@@ -13,6 +13,8 @@ from functools import cached_property
 
 from midstream.cql.durations import Duration, duration
 from midstream.cql.model import Query
+from midstream.engine.executors.protocol import ExecutorKind
+from midstream.engine.executors.registry import find_executor
 from midstream.errors import EngineError, PlanError, QueryError, did_you_mean, shown
 from midstream.migrate import STRATEGIES
 from midstream.plan import Plan, default_plan, parse_plan
@@ -22,7 +24,6 @@ DEFAULT_LATE_LIMIT = 100_000
 
 _CHOICES: dict[str, tuple[object, ...]] = {
     "strategy": tuple(strategy.name for strategy in STRATEGIES),
-    "executor": ("tree",),
     "demand": ("off",),
     "memory_limit": (None,),
     "adaptive": (False,),
@@ -32,7 +33,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """The keywords of an engine, as `Engine` describes them.
+    """The keywords of an engine, as `Engine` describes them. The executor is None where a snapshot tells it.
 
     >>> EngineOptions(late="kept")
     Traceback (most recent call last):
@@ -42,7 +43,7 @@ class EngineOptions:
     """
 
     strategy: str = "jisc"
-    executor: str = "tree"
+    executor: str | ExecutorKind | None = "tree"
     demand: str = "off"
     memory_limit: int | None = None
     adaptive: bool = False
@@ -53,12 +54,20 @@ class EngineOptions:
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             _check_choice(name, getattr(self, name), choices)
+        if self.executor is not None:
+            find_executor(self.executor, "engine")
         limit = self.late_limit
         if isinstance(limit, bool) or not isinstance(limit, numbers.Integral) or limit < 0:
             raise EngineError(
                 f"engine: late_limit={shown(limit)}; give how many rows to keep, a whole number from 0 on"
             )
         assert self.longest_jump is None or self.longest_jump >= 0
+
+    def kind(self, stored: str | None = None) -> ExecutorKind:
+        """The kind of executor: the one that was given, else the one that a snapshot was taken on."""
+        if self.executor is not None:
+            return find_executor(self.executor, "engine")
+        return find_executor(stored or "tree", "restore: the snapshot")
 
     @property
     def keeps_late(self) -> bool:

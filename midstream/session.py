@@ -14,6 +14,7 @@ import pyarrow as pa
 from midstream.cql.durations import Duration
 from midstream.cql.model import Query, WindowKind
 from midstream.cql.parse import query as parse_query
+from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.registry import find_executor
 from midstream.engine.input.event_time import LATE
 from midstream.engine.input.intake import Intake, Receiver, WatermarkLike, named_tables
@@ -26,7 +27,7 @@ from midstream.engine.stats import EngineStats
 from midstream.engine.warmup import warm_up
 from midstream.errors import EngineError, PlanError, shown
 from midstream.migrate import STRATEGIES, Migration, Transition, begin
-from midstream.migrate.record import Recorder
+from midstream.migrate.record import Recorder, Running
 from midstream.notebook import engine_html, engine_line
 from midstream.options import DEFAULT_LATE_LIMIT, EngineOptions, checked_query, chosen_plan
 from midstream.plan import Plan
@@ -53,7 +54,8 @@ class Engine:
     >>> engine.push({"b": rows.slice(1)}).to_pylist()
     [{'id': 2, 'valid_from': 2000000, 'valid_to': 12000000}]
 
-    Keywords: `plan` (text such as ``"((a b) c)"``, else a sensible one), `tables` (static tables by name), `late`
+    Keywords: `plan` (text such as ``"((a b) c)"``, else a sensible one), `executor` (``"tree"`` keeps what the joins of
+    the plan have found, ``"stems"`` keeps nothing but the windows), `tables` (static tables by name), `late`
     (``"keep"`` to offer refused rows through `take_late`, up to `late_limit` a stream), `max_jump` (refuse rows further
     ahead of their stream than this). One thread at a time may use an engine.
     """
@@ -65,7 +67,7 @@ class Engine:
         plan: Plan | str | None = None,
         tables: Mapping[str, TableLike] | None = None,
         strategy: str = "jisc",
-        executor: str = "tree",
+        executor: str | ExecutorKind = "tree",
         demand: str = "off",
         memory_limit: int | None = None,
         adaptive: bool = False,
@@ -76,15 +78,15 @@ class Engine:
         options = EngineOptions(strategy, executor, demand, memory_limit, adaptive, late, late_limit, max_jump)
         chosen = chosen_plan(checked_query(query, "engine"), plan)
         named = named_tables(query, {} if tables is None else tables)
-        self._set_up(query, chosen, options)
+        self._set_up(query, chosen, options, options.kind())
         self._pipeline.load_tables(named)
 
-    def _set_up(self, query: Query, plan: Plan, options: EngineOptions) -> None:
+    def _set_up(self, query: Query, plan: Plan, options: EngineOptions, kind: ExecutorKind) -> None:
         get_ready()
         self.query = query
         self._options = options
         self._recorders: list[Recorder] = []
-        self._pipeline = Pipeline(query, plan, find_executor(options.executor, "engine"))
+        self._pipeline = Pipeline(query, plan, kind)
         self._receiver = Receiver(query, self._pipeline.readers, options.longest_jump, options.keeps_late)
         self._watermark = Watermark({stream: query.delays.get(stream, 0) for stream in query.streams}, query.time_type)
         self._rows_in = dict.fromkeys(query.streams, 0)
@@ -284,6 +286,11 @@ class Engine:
         return self._pipeline.plan
 
     @property
+    def executor(self) -> str:
+        """The name of the executor that runs the plan, or that a migration leads to."""
+        return self._pipeline.executor.kind.name
+
+    @property
     def migration(self) -> Migration | None:
         """The latest migration as it stands, or None if there was none."""
         return self._recorders[-1].current if self._recorders else None
@@ -293,12 +300,14 @@ class Engine:
         plan: Plan | str,
         strategy: str | None = None,
         *,
+        executor: str | ExecutorKind | None = None,
         budget: int | Duration | None = None,
         hold: bool = False,
         on_event: Callable[[Migration], None] | None = None,
     ) -> Migration:
         """Change the plan of the running query; the output stays what it would have been.
 
+        With `executor` ("tree" or "stems") the plan runs on that one from now on, be it the same plan or another.
         `strategy` is "jisc", "moving-state", "parallel-track", "genmig", "genmig-reference-point" or
         "pause-drain-resume", by default the engine's. `budget`, for jisc, is what is filled in the background after
         each push: a number of holes, or a time such as "5 milliseconds"; 0 fills only what is probed. `hold`, for
@@ -332,11 +341,13 @@ class Engine:
         options = begin.options(budget, hold, chosen)
         if on_event is not None and not callable(on_event):
             raise EngineError(f"migrate: on_event={shown(on_event)}; give a function that takes the migration's record")
-        recorder = Recorder(chosen.name, str(self.plan), str(target), on_event)
+        running = self._pipeline.executor.kind
+        kind = running if executor is None else find_executor(executor, "migrate")
+        recorder = Recorder(
+            chosen.name, Running(str(self.plan), running.name), Running(str(target), kind.name), on_event
+        )
         self._pipeline.begin(
-            lambda situation: begin.begun(
-                chosen, Transition(situation, target, situation.executor.kind, options, recorder), STRATEGIES
-            )
+            lambda situation: begin.begun(chosen, Transition(situation, target, kind, options, recorder), STRATEGIES)
         )
         self._moves += 1
         begin.give_way(self._recorders, self._pipeline.executor)
@@ -376,11 +387,14 @@ class Engine:
         )
 
     def __repr__(self) -> str:
-        return f"<midstream.Engine {engine_line(self.query, self.plan, self.stats(), self.migration, self._ended)}>"
+        running = self._pipeline.executor
+        line = engine_line(self.query, running.plan, running.kind, self.stats(), self.migration, self._ended)
+        return f"<midstream.Engine {line}>"
 
     def _repr_html_(self) -> str:
         """Plan, states and holes, as a notebook shows them."""
-        return engine_html(self.query, self.plan, self.stats(), self.migration, self._ended)
+        running = self._pipeline.executor
+        return engine_html(self.query, running.plan, running.kind, self.stats(), self.migration, self._ended)
 
     # Snapshots -------------------------------------------------------------------------------------------------------
 
@@ -400,6 +414,7 @@ class Engine:
         meta: dict[str, Any] = {
             **query_as_json(self.query),
             "plan": str(self.plan),
+            "executor": self.executor,
             "watermark": self._watermark.to_json(),
             "rows_in": self._rows_in,
             "rows_out": self._rows_out,
@@ -415,7 +430,7 @@ class Engine:
         *,
         plan: Plan | str | None = None,
         strategy: str = "jisc",
-        executor: str = "tree",
+        executor: str | ExecutorKind | None = None,
         demand: str = "off",
         memory_limit: int | None = None,
         adaptive: bool = False,
@@ -425,7 +440,7 @@ class Engine:
     ) -> Engine:
         """An engine that goes on where the snapshot was taken, by the same plan or another.
 
-        Every join state starts as a hole and fills as it is probed.
+        Every join state starts as a hole and fills as it is probed. Without `executor` it is the one that ran then.
 
         >>> import midstream as ms
         >>> text = '''SELECT a.id FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR], c [RANGE 1 HOUR]
@@ -444,7 +459,8 @@ class Engine:
         meta = taken.meta
         check_query(query, taken)
         engine = cls.__new__(cls)
-        engine._set_up(query, chosen_plan(query, meta["plan"] if plan is None else plan), options)
+        kind = options.kind(meta.get("executor"))
+        engine._set_up(query, chosen_plan(query, meta["plan"] if plan is None else plan), options, kind)
         engine._watermark.from_json(meta["watermark"])
         engine._rows_in, engine._rows_out = dict(meta["rows_in"]), meta["rows_out"]
         engine._refused = {stream: dict(reasons) for stream, reasons in meta["refused"].items()}
@@ -461,6 +477,7 @@ class Engine:
         tables: Mapping[str, TableLike] | None = None,
         plan: Plan | str | None = None,
         strategy: str = "jisc",
+        executor: str | ExecutorKind = "tree",
     ) -> Engine:
         """An engine that goes on after rows whose results are out already, for those who keep the rows themselves.
 
@@ -478,7 +495,7 @@ class Engine:
         """
         if any(one.window.kind is WindowKind.ROWS for one in checked_query(query, "resume").inputs):
             raise EngineError("resume: the query has ROWS windows; go on with Engine.restore from a snapshot")
-        engine = cls(query, plan=plan, tables=tables, strategy=strategy)
+        engine = cls(query, plan=plan, tables=tables, strategy=strategy, executor=executor)
         known = engine._receiver.receive(rows, None, engine._watermark)
         engine._watermark.advance(known.maxima, engine._receiver.moment(watermark, "resume"))
         engine._pipeline.go_on_from(known.accepted, engine._watermark.current)

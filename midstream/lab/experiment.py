@@ -21,9 +21,8 @@ from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
+from midstream.engine.executors.registry import find_executor
 from midstream.errors import MidstreamError
-
-EXECUTORS = ("tree", "stems")
 
 #: Draws one picture into the axes of matplotlib that it is given.
 Plot = Callable[[Any], None]
@@ -55,8 +54,7 @@ class Settings:
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.executor not in EXECUTORS:
-            raise LabError(f"lab: unknown executor {self.executor!r}; executors: {', '.join(EXECUTORS)}")
+        find_executor(self.executor, "lab")
         if self.scale <= 0:
             raise LabError(f"lab: scale={self.scale}; it must be above 0")
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 import midstream as ms
 from midstream.lab.answers import Digest, digest_of, require_same
-from midstream.lab.peers import CombinedTrack, engine_on, migrate_by
+from midstream.lab.peers import CombinedTrack, migrate_by
 from midstream.migrate import Options, Strategy
 from midstream.migrate.jisc import JustInTime
 from midstream.migrate.moving_state import MovingState
@@ -51,7 +51,7 @@ class Lane:
 
     def __init__(self, contender: Contender, query: ms.Query, plan: str):
         self.contender = contender
-        self.engine = engine_on(contender.executor, query, plan)
+        self.engine = ms.Engine(query, plan=plan, executor=contender.executor)
         self.digest = Digest()
         self.seconds = 0.0
 

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 _logger = logging.getLogger("midstream")
 
@@ -22,6 +23,7 @@ class Migration:
     `seconds` spent on it, `bytes` is what it holds beyond the new plan, `batches` counts the pushes since it began.
     `phase` is "begun", "running" once a push has passed, and in the end "done", or "replaced" if a later migration
     took over what ran. `note` tells why `strategy` is not the one that was asked for, and is empty if it is.
+    `from_executor` and `to_executor` differ where it also leads to another executor.
     """
 
     strategy: str
@@ -36,11 +38,23 @@ class Migration:
     bytes: int
     batches: int
     note: str = ""
+    from_executor: str = "tree"
+    to_executor: str = "tree"
 
     def __repr__(self) -> str:
-        plans = f"{self.from_plan} to {self.to_plan} by {self.strategy}"
+        plans = f"{self.from_text} to {self.to_text} by {self.strategy}"
         left = "" if self.has_ended else f", {self.percent:.0f}% complete"
         return f"<midstream.Migration {plans}: {self.phase}{left}>"
+
+    @property
+    def from_text(self) -> str:
+        """The plan before, with its executor if that changes."""
+        return self.from_plan if self.from_executor == self.to_executor else f"{self.from_plan} on {self.from_executor}"
+
+    @property
+    def to_text(self) -> str:
+        """The plan it leads to, with its executor if that changes."""
+        return self.to_plan if self.from_executor == self.to_executor else f"{self.to_plan} on {self.to_executor}"
 
     @property
     def is_done(self) -> bool:
@@ -58,11 +72,32 @@ class Migration:
         return 100.0 * (1 - min(self.holes_left, self.holes_at_start) / self.holes_at_start)
 
 
+class Running(NamedTuple):
+    """What runs before or after a migration, by name: a plan and the executor that it is on."""
+
+    plan: str
+    executor: str
+
+
 class Recorder:
     """Keeps a migration's record up to date and tells listeners about each phase."""
 
-    def __init__(self, strategy: str, from_plan: str, to_plan: str, listener: Listener | None):
-        self.current = Migration(strategy, from_plan, to_plan, "begun", 0, 0, 0, 0, 0.0, 0, 0)
+    def __init__(self, strategy: str, old: Running, new: Running, listener: Listener | None):
+        self.current = Migration(
+            strategy,
+            old.plan,
+            new.plan,
+            "begun",
+            holes_left=0,
+            holes_at_start=0,
+            rows=0,
+            entries=0,
+            seconds=0.0,
+            bytes=0,
+            batches=0,
+            from_executor=old.executor,
+            to_executor=new.executor,
+        )
         self._listener = listener
         self._untold: list[Migration] = []
 

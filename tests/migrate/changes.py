@@ -19,6 +19,8 @@ RATES = (0.1, 0.3, 0.6)
 #: Of some runs, one push: so many changes before it, one on top of the other.
 BURSTS = (0, 0, 0, 5, 12)
 LARGEST_STATE = 20_000.0
+#: The executors that a run goes back and forth between; most often there is but one.
+EXECUTORS = (("tree",), ("tree",), ("tree",), ("stems",), ("tree", "stems"), ("tree", "stems"))
 #: Windows under which a strategy does not refuse; most cases of its own are drawn from these.
 SUITABLE = {
     "genmig": ("range", "range", "static"),
@@ -29,19 +31,25 @@ SUITABLE = {
 
 @dataclass(frozen=True)
 class Change:
-    """A call of `migrate` before a push. Without a plan it is the one that runs with some of its joins turned round."""
+    """A call of `migrate` before a push. Without a plan it is the one that runs with some of its joins turned round.
+
+    Without an executor it stays the one that runs.
+    """
 
     before: int
     strategy: str
     plan: str | None
     turn: int
     budget: int | str | None
+    executor: str | None = None
 
     def target(self, running: Plan) -> str:
         return self.plan if self.plan is not None else str(turned(running, self.turn))
 
 
-def draw_changes(case: Case, rng: random.Random, strategies: tuple[str, ...]) -> list[Change]:
+def draw_changes(
+    case: Case, rng: random.Random, strategies: tuple[str, ...], executors: tuple[str, ...]
+) -> list[Change]:
     """Several in a row, a burst of many, back to where it came from, or one long migration left alone."""
     plans = draw_targets(case, rng)
     rate = rng.choice(RATES)
@@ -57,7 +65,8 @@ def draw_changes(case: Case, rng: random.Random, strategies: tuple[str, ...]) ->
                 plan = changes[-2].plan
             if rng.random() < (0.8 if strategy == "pause-drain-resume" else 0.1):
                 plan = None
-            changes.append(Change(number, strategy, plan, rng.getrandbits(8), rng.choice(BUDGETS)))
+            executor = rng.choice([None, *executors])
+            changes.append(Change(number, strategy, plan, rng.getrandbits(8), rng.choice(BUDGETS), executor))
     return changes
 
 

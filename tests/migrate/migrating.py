@@ -18,7 +18,7 @@ from ..oracle.cases import make_case
 from ..oracle.compare import Rows
 from ..oracle.run import Expected, Run, Way, expect, make_query
 from ..oracle.spec import Case
-from .changes import MIXED, NAMES, SUITABLE, Change, draw_changes
+from .changes import EXECUTORS, MIXED, NAMES, SUITABLE, Change, draw_changes
 from .follow import Follower
 
 FEWEST_CASES = 4
@@ -62,20 +62,25 @@ class MigratingRun(Run):
         target = change.target(self.engine.plan)
         before = (self.engine.plan, self.engine.migration, self.engine.stats())
         try:
-            self._migrate(target, change.strategy, change.budget)
+            self._migrate(target, change.strategy, change)
         except ms.EngineError as refusal:
             after = (self.engine.plan, self.engine.migration, self.engine.stats())
             assert before == after, f"a refused migration changed the engine: {refusal}"
             self._tally.refused[change.strategy] += 1
             named = [name for name in NAMED.findall(str(refusal)) if name != change.strategy]
             assert named, f"the refusal names nothing that works: {refusal}"
-            self._migrate(target, named[change.turn % len(named)], change.budget)
+            self._migrate(target, named[change.turn % len(named)], change)
         assert str(self.engine.plan) == target
         self._check_work()
 
-    def _migrate(self, target: str, strategy: str, budget: int | str | None) -> None:
+    def _migrate(self, target: str, strategy: str, change: Change) -> None:
         events: list[Migration] = []
-        record = self.engine.migrate(target, strategy, budget=budget, on_event=events.append)
+        ran = self.engine.executor
+        record = self.engine.migrate(
+            target, strategy, executor=change.executor, budget=change.budget, on_event=events.append
+        )
+        assert (record.from_executor, record.to_executor) == (ran, change.executor or ran)
+        assert self.engine.executor == record.to_executor
         self._tally.made[record.strategy] += 1
         if record.strategy in REPLACING:
             self._check_ended()
@@ -87,8 +92,8 @@ class MigratingRun(Run):
         assert record.strategy == ("jisc" if record.note else strategy)
         assert sum(not one.events[-1].has_ended for one in self._followers) <= MOST_PLANS
 
-    def _restore(self, plan: str | None) -> None:
-        super()._restore(plan)
+    def _restore(self, plan: str | None, executor: str | None) -> None:
+        super()._restore(plan, executor)
         self._follower = Follower()
         self._followers = []
 
@@ -115,8 +120,9 @@ def check_seed(seed: int, strategy: str, tally: Tally, big: bool | None = None) 
     tally.cases += 1
     for label in rng.sample(sorted(cuts), min(2, len(cuts))):
         cut = cuts[label]
-        changes = draw_changes(cut, rng, strategies)
-        way = draw_way(cut, rng)
+        executors = rng.choice(EXECUTORS)
+        changes = draw_changes(cut, rng, strategies, executors)
+        way = draw_way(cut, rng, executors)
         try:
             run = MigratingRun(cut, expected, way, query, changes, tally)
             run.check()
@@ -143,11 +149,19 @@ def fails_alone(case: Case, expected: Expected, way: Way, query: Any) -> bool:
     return False
 
 
-def draw_way(case: Case, rng: random.Random) -> Way:
-    """The first plan, whether results come in pieces, and up to two moments of storing and restoring."""
+def draw_way(case: Case, rng: random.Random, executors: tuple[str, ...] = ("tree",)) -> Way:
+    """The first plan and executor, whether results come in pieces, and up to two moments of storing and restoring."""
     moments = sorted(rng.randrange(len(case.pushes)) for _ in range(rng.choice([0, 0, 1, 2])))
     plans = tuple(rng.choice([None, None, *case.plans]) for _ in moments)
-    return Way(rng.choice(case.plans), rng.random() < 0.1, tuple(moments), plans)
+    after = tuple(rng.choice([None, *executors]) for _ in moments)
+    return Way(
+        rng.choice(case.plans),
+        rng.random() < 0.1,
+        tuple(moments),
+        plans,
+        executor=rng.choice(executors),
+        executors_after=after,
+    )
 
 
 def check_block(first: int, strategy: str, quota: int, big: bool | None = None, most: int = 500) -> Tally:

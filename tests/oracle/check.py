@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from midstream.engine.executors.registry import executor_names
 
 from .accept import accept
 from .batching import batchings
@@ -88,10 +91,20 @@ def check_batchings(case: Case) -> None:
                 raise Mismatch(f"{label} changes the results\n{describe(cut, label)}")
 
 
-def check_engine(case: Case, theme: object = everything) -> int:
-    """The engine against the naive join, in all ways of a theme; the number of runs."""
+def check_engine(case: Case, theme: object = everything, executors: Sequence[str] = ("tree",)) -> int:
+    """The engine against the naive join, in all ways of a theme on each of these executors; the number of runs."""
     assert callable(theme)
     expected = expect(case)
     query = make_query(case)
-    rng = random.Random(f"ways {case.seed}")
-    return sum(run(cut, expected, [way], query) for cut, way in theme(case, rng))
+    runs = 0
+    for executor in executors:
+        for cut, way in theme(case, random.Random(f"ways {case.seed}")):
+            runs += run(cut, expected, [on_executor(way, executor, case.seed)], query)
+    return runs
+
+
+def on_executor(way: Way, executor: str, seed: int) -> Way:
+    """A way on an executor; restores may go to any."""
+    rng = random.Random(f"executors {seed} {executor} {way.plan}")
+    after = tuple(rng.choice([None, None, *executor_names()]) for _ in way.restore_before)
+    return dataclasses.replace(way, executor=executor, executors_after=after)

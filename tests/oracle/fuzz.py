@@ -1,5 +1,6 @@
 """Endless random checks: ``python -m tests.oracle.fuzz``.
 
+Every case runs in all ways on executors drawn at random, and then through migrations, between executors too.
 Without arguments it runs until it is stopped or finds a failure, which it then makes small and prints. ``--seed N``
 replays one case, ``--cases N`` stops after so many, ``--start N`` says where to begin.
 """
@@ -13,8 +14,12 @@ import time
 import traceback
 from typing import Any
 
+from midstream.engine.executors.registry import executor_names
+
+from ..migrate.changes import MIXED
+from ..migrate.migrating import Tally, check_seed
 from .cases import make_case
-from .check import check_batchings, check_oracles, everything
+from .check import check_batchings, check_oracles, everything, on_executor
 from .report import describe
 from .run import Mismatch, Way, expect, make_query, run
 from .shrink import shrink
@@ -83,10 +88,16 @@ def _check(case: Case) -> int | tuple[tuple[Case, Way] | None, Exception]:
         check_batchings(case)
         query = make_query(case)
         runs = 0
-        for cut, way in everything(case, random.Random(f"ways {case.seed}")):
+        rng = random.Random(f"executors {case.seed}")
+        for cut, drawn in everything(case, random.Random(f"ways {case.seed}")):
+            way = on_executor(drawn, rng.choice(executor_names()), case.seed)
             failing = (cut, way)
             run(cut, expected, [way], query)
             runs += 1
+        failing = None
+        migrations = Tally()
+        check_seed(case.seed, MIXED, migrations)
+        runs += migrations.runs
     except Exception as error:
         return failing, error
     return runs

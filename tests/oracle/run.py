@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import datetime
+import itertools
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -65,6 +66,7 @@ def expect(case: Case) -> Expected:
 class Way:
     """How to run a case: plan, pushes in pieces, and the pushes before which it is stored and restored.
 
+    `executors_after` go with `plans_after`; where there is none it stays as it was.
     `piece_bytes` is the size from which values count as large and are cut, instead of the engine's own.
     """
 
@@ -73,15 +75,23 @@ class Way:
     restore_before: tuple[int, ...] = ()
     plans_after: tuple[str | None, ...] = ()
     piece_bytes: int | None = None
+    executor: str = "tree"
+    executors_after: tuple[str | None, ...] = ()
+
+    @property
+    def restored_into(self) -> list[tuple[int, str | None, str | None]]:
+        """The push before each restore, the plan and the executor after it; None stands for what ran before."""
+        return list(itertools.zip_longest(self.restore_before, self.plans_after, self.executors_after))
 
     def text(self) -> str:
-        parts = [f"plan {self.plan}"]
+        parts = [f"plan {self.plan} on {self.executor}"]
         if self.pieces:
             parts.append("push_batches")
         if self.piece_bytes is not None:
             parts.append(f"pieces of {self.piece_bytes} bytes")
-        for number, plan in zip(self.restore_before, self.plans_after, strict=True):
-            parts.append(f"restored before push {number} into {plan or 'the same plan'}")
+        for number, plan, executor in self.restored_into:
+            where = f"{plan or 'the same plan'} on {executor or 'the same executor'}"
+            parts.append(f"restored before push {number} into {where}")
         return ", ".join(parts)
 
 
@@ -103,7 +113,14 @@ class Run:
         self.own = accept(case)  # the watermarks of this way of cutting the input
         self.query = query or make_query(case)
         self.rng = random.Random(f"run {case.seed} {way.plan}")
-        self.engine = ms.Engine(self.query, plan=way.plan, tables=case.tables(), late="keep", max_jump=_max_jump(case))
+        self.engine = ms.Engine(
+            self.query,
+            plan=way.plan,
+            executor=way.executor,
+            tables=case.tables(),
+            late="keep",
+            max_jump=_max_jump(case),
+        )
         self.late: dict[str, list[tuple[Any, ...]]] = {name: [] for name in case.streams}
         self.names = [output.name for output in case.outputs] + ["valid_from", "valid_to"]
         self.total = 0
@@ -114,9 +131,9 @@ class Run:
         if {row.id for row, _ in self.own.refused} != {row.id for row, _ in self.expected.acceptance.refused}:
             raise ValueError(f"seed {case.seed}: this way of cutting the input changes what is accepted")
         for number in range(len(case.pushes)):
-            for place, before in enumerate(self.way.restore_before):
+            for before, plan, executor in self.way.restored_into:
                 if before == number:
-                    self._restore(self.way.plans_after[place])
+                    self._restore(plan, executor)
             self._push(number, expected[number])
         self._take_late()
         self._check_counters()
@@ -164,16 +181,19 @@ class Run:
             if row[-2] < limit:
                 self._fail(f"push {number}: valid_from {row[-2]} is before the watermark {limit}")
 
-    def _restore(self, plan: str | None) -> None:
+    def _restore(self, plan: str | None, executor: str | None) -> None:
         stored = self.engine.snapshot().to_bytes()
         options: dict[str, Any] = {"late": "keep", "max_jump": _max_jump(self.case)}
         if plan is not None:
             options["plan"] = plan
+        if executor is not None:
+            options["executor"] = executor
         self._take_late()
         if self.rng.random() < 0.3:
             self._restore_under_another_schema(stored)
-        before = self.engine.stats()
+        before, ran = self.engine.stats(), self.engine.executor
         self.engine = ms.Engine.restore(self.query, ms.Snapshot.from_bytes(stored), **options)
+        self._equal("the restored executor", self.engine.executor, executor or ran)
         after = self.engine.stats()
         self.work = after.work
         for name in ("rows_in", "rows_out", "late", "rejected", "dropped", "watermark"):

@@ -16,14 +16,27 @@ from .spec import Case
 
 BLOCK = 20
 Theme = Callable[[Case, random.Random], Ways]
+#: Every seed runs on the tree, and every fourth on SteMs too; the others do in `make test-all`.
+Executors = Callable[[int], tuple[str, ...]]
 
 
-def check(first: int, count: int, theme: Theme, **shape: Any) -> None:
+def most(seed: int) -> tuple[str, ...]:
+    return ("tree",) if seed % 4 else ("tree", "stems")
+
+
+def rest(seed: int) -> tuple[str, ...]:
+    return ("stems",) if seed % 4 else ()
+
+
+over_executors = pytest.mark.parametrize("on", [most, pytest.param(rest, marks=pytest.mark.slow)], ids=["all", "stems"])
+
+
+def check(first: int, count: int, theme: Theme, on: Executors, **shape: Any) -> None:
     """All seeds of a block, so that one failure does not hide the next; the first is shown in full."""
     failures: dict[int, Exception] = {}
     for seed in range(first, first + count):
         try:
-            check_engine(make_case(seed, **shape), theme)
+            check_engine(make_case(seed, **shape), theme, on(seed))
         except Exception as failure:
             failures[seed] = failure
     if failures:
@@ -31,86 +44,102 @@ def check(first: int, count: int, theme: Theme, **shape: Any) -> None:
         raise AssertionError(f"failing seeds: {seeds}; shape {shape}") from next(iter(failures.values()))
 
 
+@over_executors
 @pytest.mark.parametrize("block", blocks(30))
-def test_every_plan_gives_the_results_of_the_definition(block: int) -> None:
-    check(1_000 + block * BLOCK, BLOCK, every_plan)
+def test_every_plan_gives_the_results_of_the_definition(block: int, on: Executors) -> None:
+    check(1_000 + block * BLOCK, BLOCK, every_plan, on)
 
 
+@over_executors
 @pytest.mark.parametrize("block", blocks(30))
-def test_results_do_not_depend_on_how_the_input_is_cut(block: int) -> None:
-    check(3_000 + block * BLOCK, BLOCK, every_batching)
+def test_results_do_not_depend_on_how_the_input_is_cut(block: int, on: Executors) -> None:
+    check(3_000 + block * BLOCK, BLOCK, every_batching, on)
 
 
+@over_executors
 @pytest.mark.parametrize("block", blocks(20))
-def test_stored_and_restored_engines_go_on(block: int) -> None:
-    check(5_000 + block * BLOCK, BLOCK, restores)
+def test_stored_and_restored_engines_go_on(block: int, on: Executors) -> None:
+    check(5_000 + block * BLOCK, BLOCK, restores, on)
 
 
+@over_executors
 @pytest.mark.parametrize("block", blocks(10))
-def test_results_in_pieces_are_the_same(block: int) -> None:
-    check(7_000 + block * BLOCK, BLOCK, pieces)
+def test_results_in_pieces_are_the_same(block: int, on: Executors) -> None:
+    check(7_000 + block * BLOCK, BLOCK, pieces, on)
 
 
+@over_executors
 @pytest.mark.parametrize("block", blocks(10))
-def test_large_values_are_cut_into_pieces(block: int) -> None:
-    check(8_000 + block * BLOCK, BLOCK, small_pieces)
+def test_large_values_are_cut_into_pieces(block: int, on: Executors) -> None:
+    check(8_000 + block * BLOCK, BLOCK, small_pieces, on)
 
 
+@over_executors
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_shape_of_join(kind: str) -> None:
-    check(9_000, BLOCK, every_plan, kind=kind)
+def test_every_shape_of_join(kind: str, on: Executors) -> None:
+    check(9_000, BLOCK, every_plan, on, kind=kind)
 
 
+@over_executors
 @pytest.mark.parametrize("inputs", range(1, 8))
-def test_any_number_of_inputs(inputs: int) -> None:
-    check(10_000, 10, every_plan, inputs=inputs)
+def test_any_number_of_inputs(inputs: int, on: Executors) -> None:
+    check(10_000, 10, every_plan, on, inputs=inputs)
 
 
+@over_executors
 @pytest.mark.parametrize("windows", ["range", "mixed", "rows", "static"])
-def test_every_kind_of_window(windows: str) -> None:
-    check(11_000, BLOCK, everything, windows=windows)
+def test_every_kind_of_window(windows: str, on: Executors) -> None:
+    check(11_000, BLOCK, everything, on, windows=windows)
 
 
+@over_executors
 @pytest.mark.parametrize("windows", ["range", "rows"])
-def test_many_rows_at_one_moment(windows: str) -> None:
-    check(16_800, BLOCK, every_batching, windows=windows, ties=True)
+def test_many_rows_at_one_moment(windows: str, on: Executors) -> None:
+    check(16_800, BLOCK, every_batching, on, windows=windows, ties=True)
 
 
+@over_executors
 @pytest.mark.parametrize("windows", ["range", "rows", "static"])
-def test_names_like_those_inside_the_engine(windows: str) -> None:
-    check(18_000, 8, restores, windows=windows, odd_names=True)
+def test_names_like_those_inside_the_engine(windows: str, on: Executors) -> None:
+    check(18_000, 8, restores, on, windows=windows, odd_names=True)
 
 
+@over_executors
 @pytest.mark.parametrize("windows", ["range", "mixed", "rows"])
-def test_one_stream_under_two_aliases(windows: str) -> None:
-    check(16_000, BLOCK, every_batching, windows=windows, self_join=True, inputs=2)
-    check(16_500, BLOCK, every_plan, windows=windows, self_join=True)
+def test_one_stream_under_two_aliases(windows: str, on: Executors) -> None:
+    check(16_000, BLOCK, every_batching, on, windows=windows, self_join=True, inputs=2)
+    check(16_500, BLOCK, every_plan, on, windows=windows, self_join=True)
 
 
+@over_executors
 @pytest.mark.parametrize(
     "watermarks", ["implicit", "implicit late", "explicit", "explicit late", "per stream", "switch"]
 )
-def test_every_kind_of_watermark(watermarks: str) -> None:
-    check(12_000, BLOCK, everything, watermarks=watermarks)
+def test_every_kind_of_watermark(watermarks: str, on: Executors) -> None:
+    check(12_000, BLOCK, everything, on, watermarks=watermarks)
 
 
+@over_executors
 @pytest.mark.parametrize("time", ["int64", "s", "ms", "us", "ns"])
-def test_every_kind_of_event_time(time: str) -> None:
-    check(13_000, 10, every_plan, time=time)
+def test_every_kind_of_event_time(time: str, on: Executors) -> None:
+    check(13_000, 10, every_plan, on, time=time)
 
 
+@over_executors
 @pytest.mark.parametrize("seed", range(14_000, 14_012))
-def test_larger_input(seed: int) -> None:
-    check(seed, 1, every_batching, big=True)
+def test_larger_input(seed: int, on: Executors) -> None:
+    check(seed, 1, every_batching, on, big=True)
 
 
+@over_executors
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(100))
-def test_everything_on_many(block: int) -> None:
-    check(200_000 + block * BLOCK, BLOCK, everything)
+def test_everything_on_many(block: int, on: Executors) -> None:
+    check(200_000 + block * BLOCK, BLOCK, everything, on)
 
 
+@over_executors
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(30))
-def test_larger_input_in_every_way(block: int) -> None:
-    check(300_000 + block * 5, 5, everything, big=True)
+def test_larger_input_in_every_way(block: int, on: Executors) -> None:
+    check(300_000 + block * 5, 5, everything, on, big=True)

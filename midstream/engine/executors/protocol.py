@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from midstream.cql.model import Query
 from midstream.engine.joins.combos import Delta
@@ -126,6 +126,7 @@ class PlanExecutor(Executor, Protocol):
         """Compute everything that is missing for this cause; what ended before `floor` is dead."""
 
 
+@runtime_checkable
 class ExecutorKind(Protocol):
     """A way to run plans, and how to make an executor of it."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from midstream.engine.executors.protocol import ExecutorKind
+from midstream.engine.executors.stems import Stems
 from midstream.engine.executors.tree import Tree
 from midstream.errors import EngineError, did_you_mean, shown
 
-EXECUTORS: tuple[ExecutorKind, ...] = (Tree(),)
+EXECUTORS: tuple[ExecutorKind, ...] = (Tree(), Stems())
 
 
 def executor_names() -> tuple[str, ...]:
@@ -14,14 +15,19 @@ def executor_names() -> tuple[str, ...]:
     return tuple(kind.name for kind in EXECUTORS)
 
 
-def find_executor(name: str, call: str) -> ExecutorKind:
-    """The kind that users call so.
+def find_executor(executor: str | ExecutorKind, call: str) -> ExecutorKind:
+    """The kind that users call so; one that is given itself need not be among those that have a name.
 
-    >>> find_executor("tree", "engine").name
-    'tree'
+    >>> find_executor("stems", "engine").name
+    'stems'
+    >>> find_executor("stem", "engine")
+    Traceback (most recent call last):
+    midstream.errors.EngineError: engine: unknown executor 'stem'; did you mean 'stems'? executors: tree, stems
     """
+    if isinstance(executor, ExecutorKind):
+        return executor
     names = executor_names()
-    if isinstance(name, str) and name in names:
-        return EXECUTORS[names.index(name)]
-    hint = did_you_mean(name, names)
-    raise EngineError(f"{call}: unknown executor {shown(name)}; {hint}executors: {', '.join(names)}")
+    if isinstance(executor, str) and executor in names:
+        return EXECUTORS[names.index(executor)]
+    hint = did_you_mean(executor, names)
+    raise EngineError(f"{call}: unknown executor {shown(executor)}; {hint}executors: {', '.join(names)}")

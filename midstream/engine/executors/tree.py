@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from midstream.cql.model import Query
+from midstream.engine.executors.known_rows import KnownRows
 from midstream.engine.executors.protocol import Filled, HeldState, IndexUsed
-from midstream.engine.joins.combos import Block, Delta, heads_of
+from midstream.engine.joins.combos import Block, Delta, emitted, heads_of, result_block
 from midstream.engine.joins.comparison import StateShape, compare_states, state_shapes
 from midstream.engine.joins.filling import Filler, drain, store
 from midstream.engine.joins.level_filling import LevelFiller
@@ -23,12 +24,10 @@ from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode, build, in
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import SMALLEST, Combos
 from midstream.plan.tree import Plan, quoted
-from midstream.state.indexes import Ints
 from midstream.state.join_state import JoinState
 from midstream.state.missing import Box, Cause
 from midstream.state.window import BaseWindow, Renumbering
 
-_LARGEST_RESULT_BLOCK = 1 << 17
 _FILLED_AT_ONCE = 1 << 20
 #: Memory of a dropped state is used again if it has this share of the largest one's room.
 _REUSED_SHARE = 1 / 4
@@ -66,7 +65,7 @@ class TreeExecutor:
     ):
         self.plan = plan
         self._windows = windows
-        self._since = dict(since) if since is not None else None
+        self._known = KnownRows(since)
         self._shapes = state_shapes(query, plan)
         self._root = build(query, plan.root, windows)
         self.filler: Filler = LevelFiller(windows)
@@ -93,11 +92,11 @@ class TreeExecutor:
             elif change.fate == "computed":
                 missing.append(nodes[identity])
         _make_room(missing, [state for identity, state in held.items() if identity not in kept])
-        if self._since is None:
+        if self._known.since is None:
             self._declare_missing(missing, cause)
         else:
             assert not handed_over, "states of all rows are no use to an executor that knows only later ones"
-            static = [node for node in missing if self._since.keys().isdisjoint(node.inputs)]
+            static = [node for node in missing if self._known.since.keys().isdisjoint(node.inputs)]
             self._declare_missing(static, cause)
             self.complete(cause, SMALLEST)
 
@@ -182,14 +181,8 @@ class TreeExecutor:
         if any(node.lacks_entries for node in joins):
             self.filler.fill_ahead(joins, deltas, floor)
         left, right = self._delta(root.left, deltas, floor), self._delta(root.right, deltas, floor)
-        largest = max(len(left), len(right))
-        block = Block(len(root.inputs), min(_LARGEST_RESULT_BLOCK, max(root.least_block, 2 * largest)), True)
-        order = np.argsort(root.inputs)
-        for _ in self._pairs(root, left, right, block, floor):
-            yield _ordered(block.content(), order)
-            block.count = 0
-        if block.count:
-            yield _ordered(block.content(), order)
+        block = result_block(len(root.inputs), root.least_block, max(len(left), len(right)))
+        yield from emitted(self._pairs(root, left, right, block, floor), block, root.inputs)
 
     def _delta(self, node: LiveNode, deltas: Mapping[int, Delta], floor: int) -> Delta:
         """The combinations of a node that contain a new row."""
@@ -208,25 +201,23 @@ class TreeExecutor:
             self.filler.fill_for(node.right, left, floor)
         if len(right):
             before = {node.left.number: int(left.ids[0])} if isinstance(node.left, LeafNode) and len(left) else None
-            yield from node.matches(right, node.left, block, before, self._since)
+            yield from node.matches(right, node.left, block, before, self._known.since)
             store(node.right, right)
         if len(left):
-            yield from node.matches(left, node.right, block, None, self._since)
+            yield from node.matches(left, node.right, block, None, self._known.since)
             store(node.left, left)
 
     def purge(self, watermark: int) -> None:
         """Forget entries that can never matter again, after the windows have forgotten their rows."""
+        self._known.purge(self._windows)
         heads = heads_of(self._windows)
-        if self._since is not None and all(mark <= heads[number] for number, mark in self._since.items()):
-            self._since = None
         for node in self.joins():
             if node.state is not None:
                 node.state.purge(watermark, heads)
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         """The rows of an input's window have new ids."""
-        if self._since is not None and number in self._since:
-            self._since[number] = int(renumbering.apply(np.array([self._since[number]]))[0])
+        self._known.renumber(number, renumbering)
         for node in self.joins():
             if node.state is not None:
                 node.state.renumber(number, renumbering)
@@ -238,7 +229,7 @@ class TreeExecutor:
     @property
     def knows_all_rows(self) -> bool:
         """Whether no row of the windows is left out."""
-        return self._since is None
+        return self._known.are_all
 
     def missing_bytes(self) -> int:
         """What the records of missing rows take."""
@@ -289,8 +280,3 @@ def _make_room(nodes: Sequence[JoinNode], dropped: Sequence[JoinState]) -> None:
         else:
             reused.remove(place)
             node.state = JoinState.in_place_of(place, node.inputs)
-
-
-def _ordered(combos: Combos, order: Ints) -> Combos:
-    """Results with their columns in the order of FROM."""
-    return Combos(np.ascontiguousarray(combos.rows[:, order]), combos.starts, combos.ends)

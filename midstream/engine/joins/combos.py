@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from midstream.kernels import rings as kernels
 from midstream.kernels.types import Combos
 from midstream.state.indexes import Ints
 from midstream.state.window import Arrived, BaseWindow, composite
+
+_LARGEST_RESULT_BLOCK = 1 << 17
 
 
 class Delta:
@@ -115,6 +117,25 @@ class Block:
     @property
     def is_half_full(self) -> bool:
         return 2 * self.count >= len(self.combos.starts)
+
+
+def result_block(width: int, least: int, probing: int) -> Block:
+    """A bounded block for the results that so many combinations have: large if they are many, but not too large."""
+    return Block(width, min(_LARGEST_RESULT_BLOCK, max(least, 2 * probing)), True)
+
+
+def emitted(steps: Iterator[None], block: Block, inputs: Sequence[int]) -> Iterator[Combos]:
+    """What is written into a bounded block over these inputs, its columns in the order of FROM."""
+    order = np.argsort(inputs)
+    for _ in steps:
+        yield _reordered(block.content(), order)
+        block.count = 0
+    if block.count:
+        yield _reordered(block.content(), order)
+
+
+def _reordered(combos: Combos, order: Ints) -> Combos:
+    return Combos(np.ascontiguousarray(combos.rows[:, order]), combos.starts, combos.ends)
 
 
 def _room(width: int, capacity: int) -> Combos:

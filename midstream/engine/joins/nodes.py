@@ -124,22 +124,22 @@ def indexes_used(joins: Iterable[JoinNode]) -> Iterator[tuple[int, tuple[int, ..
 
 
 #: A window with more rows gets no new index: one class of a composite key finds its rows and the others are checked.
-_INDEXED_AT_ONCE = 1 << 15
+INDEXED_AT_ONCE = 1 << 15
 
 
-def build(query: Query, node: Node, windows: Sequence[BaseWindow]) -> LiveNode:
+def build(query: Query, node: Node, windows: Sequence[BaseWindow], indexed_at_once: int = INDEXED_AT_ONCE) -> LiveNode:
     """Live nodes for a plan's tree, every join state empty and complete."""
     if isinstance(node, Leaf):
         return LeafNode(node.input, windows[node.input])
     meter = windows[0].meter
-    left = build(query, node.left, windows)
-    right = build(query, node.right, windows)
+    left = build(query, node.left, windows, indexed_at_once)
+    right = build(query, node.right, windows, indexed_at_once)
     left.path = path_into(query, left.inputs, right.inputs, windows)
     right.path = path_into(query, right.inputs, left.inputs, windows)
     for child, path in ((left, left.path), (right, right.path)):
         if isinstance(child, JoinNode):
             child.state = JoinState(child.inputs, path.access, meter=meter)
-        elif isinstance(path, HashPath) and not child.window.has_index(path.classes, _INDEXED_AT_ONCE):
+        elif isinstance(path, HashPath) and not child.window.has_index(path.classes, indexed_at_once):
             child.path = HashPath(query, child.inputs, path.classes[:1], windows)
     used_band = left.path.number if isinstance(left.path, BandPath) else None
     return JoinNode(left, right, checks_of_join(query, left.inputs, right.inputs, used_band, windows), meter)

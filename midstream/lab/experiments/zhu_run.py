@@ -20,7 +20,7 @@ from midstream.lab.answers import Digest, digest_of, require_same
 from midstream.lab.clock import VirtualClock
 from midstream.lab.combined_purge import CombinedPurge
 from midstream.lab.experiments.zhu_streams import LEFT_DEEP, MICROSECONDS, RIGHT_DEEP, Setting, Streams, streams
-from midstream.lab.peers import engine_on, migrate_by
+from midstream.lab.peers import migrate_by
 from midstream.lab.race import PARALLEL_TRACK, Contender
 
 #: Parallel Track under the paper's purge rule.
@@ -88,7 +88,7 @@ class Trial:
 
     def run(self, contender: Contender, plan: str | None = None) -> Run:
         """Run a contender from the old plan, or one that stays on the plan given."""
-        engine = engine_on(contender.executor, self.streams.query, plan or self.old)
+        engine = ms.Engine(self.streams.query, plan=plan or self.old, executor=contender.executor)
         clock = VirtualClock(timer=time.process_time)
         moments: list[Moment] = []
         asked, stage, event_stage = _NEVER, 0.0, 0.0
