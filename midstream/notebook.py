@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from html import escape
 
-from midstream.cql.describe import window_text
 from midstream.cql.model import Query
 from midstream.cql.moments import moment_text
 from midstream.engine.executors.protocol import ExecutorKind
@@ -92,7 +91,7 @@ def _leaves(node: Node) -> list[int]:
 def _window_card(query: Query, number: int, windows: dict[tuple[str, ...], StateStats]) -> Card:
     relation = query.inputs[number]
     source = relation.source if relation.source != relation.alias else ""
-    window = "static table" if relation.is_static else f"[{window_text(relation.window)}]"
+    window = "static table" if relation.is_static else f"[{relation.window.text}]"
     held = windows.get((relation.alias,))
     rows = () if held is None else (count_text(held.rows, "row"),)
     return Card(relation.alias, (f"{source} {window}".strip(), *rows))

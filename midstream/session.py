@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from midstream.cql.durations import Duration
-from midstream.cql.model import Query, WindowKind
+from midstream.cql.model import Query
 from midstream.cql.parse import query as parse_query
 from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.registry import find_executor
@@ -493,7 +493,7 @@ class Engine:
         >>> engine.push({"b": [{"id": 7, "ts": 40}]}).num_rows
         1
         """
-        if any(one.window.kind is WindowKind.ROWS for one in checked_query(query, "resume").inputs):
+        if checked_query(query, "resume").tracks_arrivals:
             raise EngineError("resume: the query has ROWS windows; go on with Engine.restore from a snapshot")
         engine = cls(query, plan=plan, tables=tables, strategy=strategy, executor=executor)
         known = engine._receiver.receive(rows, None, engine._watermark)

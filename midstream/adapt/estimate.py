@@ -20,7 +20,7 @@ from typing import Literal
 from midstream.adapt.load import Inputs
 from midstream.adapt.measure import Measured, lag
 from midstream.adapt.zhu import moving_state_length
-from midstream.cql.model import Query, WindowKind
+from midstream.cql.model import Query
 from midstream.engine.executors.registry import find_executor
 from midstream.engine.joins.comparison import Fate
 from midstream.engine.transition import Proposal
@@ -89,12 +89,9 @@ class _Change:
         """Seconds until the old rows are gone; None if that depends on rates that are not known."""
         if self.measured is not None:
             return self.measured.load.longest()
-        windows = [one.window for one in self.query.inputs if not one.is_static]
-        if any(window.kind is WindowKind.ROWS for window in windows):
-            return None
-        if any(window.kind is WindowKind.UNBOUNDED for window in windows):
-            return math.inf
-        return (max(window.size for window in windows) + lag(self.query)) / 1e6
+        found = [relation.window.seconds(None) for relation in self.query.inputs if not relation.is_static]
+        known = [seconds for seconds in found if seconds is not None]
+        return max(known) + lag(self.query) / 1e6 if len(known) == len(found) else None
 
 
 def estimate(

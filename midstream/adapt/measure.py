@@ -24,7 +24,7 @@ import pyarrow as pa
 from midstream.adapt.load import InputLoad, Inputs, Load
 from midstream.adapt.sample import Moment, Sample
 from midstream.adapt.zhu import Costs
-from midstream.cql.model import Query, WindowKind
+from midstream.cql.model import Query
 from midstream.plan.tree import Plan
 
 SAMPLE_ROWS = 200_000
@@ -131,15 +131,15 @@ def _load(sample: Sample, moments: Sequence[Moment]) -> Load:
 
 
 def _input_load(sample: Sample, number: int, moment: Moment) -> InputLoad:
-    one = sample.query.inputs[number]
-    if one.is_static:
+    relation = sample.query.inputs[number]
+    if relation.is_static:
         return InputLoad.static(moment.rows[number])
     rate = sample.entered[number] / sample.seconds
-    if one.window.kind is WindowKind.RANGE:
-        return InputLoad(rate, (one.window.size + lag(sample.query)) / 1e6)
-    if one.window.kind is WindowKind.ROWS:
-        return InputLoad(rate, one.window.size * sample.seconds / max(sample.pushed[one.source], 1))
-    return InputLoad(rate, math.inf, rate * sample.seconds_at(sample.rows_given))
+    lasts = relation.window.seconds(max(sample.pushed[relation.source], 1) / sample.seconds)
+    assert lasts is not None, "the rate is known"
+    if relation.window.never_ends:
+        return InputLoad(rate, lasts, rate * sample.seconds_at(sample.rows_given))
+    return InputLoad(rate, lasts + lag(sample.query) / 1e6 if relation.window.ends_by_time else lasts)
 
 
 def lag(query: Query) -> int:

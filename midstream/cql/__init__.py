@@ -13,12 +13,11 @@ from midstream.cql.model import (
     Output,
     Query,
     Theta,
-    Window,
-    WindowKind,
     columns_of,
     inputs_of,
 )
 from midstream.cql.parse import query
+from midstream.cql.windows import Window, WindowKind
 
 __all__ = [
     "Band",

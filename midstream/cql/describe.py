@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterator, Sequence
 
 from midstream.cql.durations import duration_text
-from midstream.cql.model import Band, Call, Cast, Column, Expr, Input, Literal, Query, Window, WindowKind
+from midstream.cql.model import Band, Call, Cast, Column, Expr, Input, Literal, Query
 
 _INFIX = {
     "add": "+",
@@ -96,19 +96,7 @@ def _input_line(query: Query, relation: Input) -> str:
     late = f", delay {duration_text(delay)}" if delay else ""
     zones = query.assumed_zones.get(relation.source, {}).values()
     time = " in ".join([str(relation.event_time), *zones])
-    window = window_text(relation.window)
-    return f"input {relation.alias}: {relation.source} [{window}], event time {time}{late}, keeps {kept}"
-
-
-def window_text(window: Window) -> str:
-    """A window as it stands between brackets.
-
-    >>> window_text(Window(WindowKind.RANGE, 600_000_000))
-    'RANGE 10 MINUTES'
-    """
-    if window.kind is WindowKind.RANGE:
-        return f"RANGE {duration_text(window.size).upper()}"
-    return f"ROWS {window.size}" if window.kind is WindowKind.ROWS else window.kind.name
+    return f"input {relation.alias}: {relation.source} [{relation.window.text}], event time {time}{late}, keeps {kept}"
 
 
 def _band_text(band: Band, aliases: Sequence[str]) -> str:

@@ -11,29 +11,15 @@ the order of FROM and everything else refers to them by that number. WHERE has b
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
 
+from midstream.cql.windows import Window
+
 _LONGEST_TEXT = 120
-
-
-class WindowKind(enum.Enum):
-    RANGE = "range"
-    ROWS = "rows"
-    UNBOUNDED = "unbounded"
-    STATIC = "static"
-
-
-@dataclass(frozen=True)
-class Window:
-    """How long a row of an input is valid. `size` is microseconds for RANGE, rows for ROWS, else 0."""
-
-    kind: WindowKind
-    size: int = 0
 
 
 @dataclass(frozen=True)
@@ -108,7 +94,7 @@ class Input:
 
     @property
     def is_static(self) -> bool:
-        return self.window.kind is WindowKind.STATIC
+        return self.window.is_static
 
 
 @dataclass(frozen=True)
@@ -228,7 +214,7 @@ class Query:
     @cached_property
     def tracks_arrivals(self) -> bool:
         """Whether it has a ROWS window, so that rows need arrival numbers."""
-        return any(source.window.kind is WindowKind.ROWS for source in self.inputs)
+        return any(relation.window.counts_rows for relation in self.inputs)
 
     @cached_property
     def tables(self) -> tuple[str, ...]:

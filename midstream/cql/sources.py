@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import TokenType, exp
 
-from midstream.cql.model import Window, WindowKind
 from midstream.cql.names import find_spellings, list_names
 from midstream.cql.syntax import Source, WindowText
-from midstream.cql.windows import WINDOWS_TEXT, parse_window
+from midstream.cql.windows import WINDOWS_TEXT, StaticWindow, Window, parse_window
 from midstream.errors import QueryError, did_you_mean
 
 _JOIN_WORDS = frozenset({
@@ -94,7 +93,7 @@ def read_from(source: Source, select: exp.Select, schemas: Mapping[str, pa.Schem
             raise source.error(
                 window_text.start, f"'[{window_text.words}]' has no place", "a window stands after a name in FROM"
             )
-    if all(entry.window.kind is WindowKind.STATIC for entry in entries):
+    if all(entry.window.is_static for entry in entries):
         names = list_names(entry.source for entry in entries)
         what = f"no entry of FROM is a stream: a name without a window is a static table ({names})"
         right = "write a window such as [RANGE 10 MINUTES] or [UNBOUNDED] after a stream's name"
@@ -126,7 +125,7 @@ def _entry(source: Source, node: exp.Expr, schemas: Mapping[str, pa.Schema], use
     if len(mine) > 1:
         raise source.error(mine[1].start, f"'{written}' has two windows", "write one")
     try:
-        size = parse_window(mine[0].words) if mine else Window(WindowKind.STATIC)
+        size = parse_window(mine[0].words) if mine else StaticWindow()
     except QueryError as error:
         what, _, right = str(error).partition("; ")
         raise source.error(mine[0].start, what, right or WINDOWS_TEXT) from None

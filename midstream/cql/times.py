@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from midstream.cql.durations import Duration, duration
-from midstream.cql.model import WindowKind
 from midstream.cql.names import find_spellings, list_names
 from midstream.cql.sources import Entry
 from midstream.cql.syntax import Source
@@ -52,7 +51,7 @@ def read_times(
     columns: dict[str, str] = {}
     types: dict[str, pa.DataType] = {}
     for entry in entries:
-        if entry.window.kind is WindowKind.STATIC:
+        if entry.window.is_static:
             if given is not None and entry.source in given:
                 what = f"'{entry.source}' has an event time, so it is a stream, but no window"
                 right = f"write {entry.source} [UNBOUNDED] or another window"
@@ -135,9 +134,9 @@ def _column(source: Source, entry: Entry, schema: pa.Schema, named: object) -> t
 
 
 def _check_roles(source: Source, entries: tuple[Entry, ...]) -> None:
-    streams = {entry.source for entry in entries if entry.window.kind is not WindowKind.STATIC}
+    streams = {entry.source for entry in entries if not entry.window.is_static}
     for entry in entries:
-        if entry.window.kind is WindowKind.STATIC and entry.source in streams:
+        if entry.window.is_static and entry.source in streams:
             what = f"'{entry.source}' is a stream elsewhere in FROM, but has no window here"
             raise source.error(entry.node, what, f"write {entry.source} [UNBOUNDED] or another window")
 

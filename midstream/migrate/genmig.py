@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from midstream.cql.model import WindowKind
 from midstream.engine.executors.protocol import Executor, PlanExecutor
 from midstream.engine.input.watermark import NONE_YET
 from midstream.engine.joins.combos import Delta, selected
@@ -56,11 +55,11 @@ class GenMigReferencePoint:
 
 
 def _refusal(name: str, proposal: Proposal) -> str | None:
-    for one in proposal.query.inputs:
-        if one.window.kind in (WindowKind.UNBOUNDED, WindowKind.ROWS):
+    for relation in proposal.query.inputs:
+        if not (relation.is_static or relation.window.ends_by_time):
             return (
-                f"{name} needs a time at which every old row has ended, and rows of {one.alias!r} under "
-                f"{one.window.kind.name} have none"
+                f"{name} needs a time at which every old row has ended, and rows of {relation.alias!r} under "
+                f"{relation.window.kind.name} have none"
             )
     if proposal.latest_end() >= LARGEST:
         return f"{name} needs a time after every old row, and one of them ends at the largest time there is"

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from midstream.cql.model import WindowKind
 from midstream.engine.executors.protocol import Executor
 from midstream.engine.joins.combos import Delta
 from midstream.engine.operators.held import HeldBack
@@ -27,11 +26,11 @@ class ParallelTrack:
     runs_beside = True
 
     def refusal(self, proposal: Proposal) -> str | None:
-        for one in proposal.query.inputs:
-            if one.window.kind is WindowKind.UNBOUNDED:
+        for relation in proposal.query.inputs:
+            if relation.window.never_ends and not relation.is_static:
                 return (
-                    f"parallel-track would never end: rows of {one.alias!r} are UNBOUNDED, so the old plan would be "
-                    "needed for ever"
+                    f"parallel-track would never end: rows of {relation.alias!r} are {relation.window.kind.name}, "
+                    "so the old plan would be needed for ever"
                 )
         return None
 

@@ -22,16 +22,14 @@ from __future__ import annotations
 from collections.abc import Set
 from itertools import combinations
 
-from midstream.cql.model import Call, Expr, Query, WindowKind
+from midstream.cql.model import Call, Expr, Query
 from midstream.plan.tree import Join, Leaf, Node, Plan
-
-_WINDOW_ORDER = {WindowKind.STATIC: 0, WindowKind.ROWS: 1, WindowKind.RANGE: 2, WindowKind.UNBOUNDED: 3}
 
 Strength = tuple[int, int, int, int, int]
 """Equalities, closed bands, half-open bands, thetas tested here, thetas that wait: more is better."""
 
 Size = tuple[bool, int, int, int]
-"""Whether it only adds columns, the window's kind and size, the filters (negative): less is better."""
+"""Whether it only adds columns, the window's expected size in two numbers, the filters (negative): less is better."""
 
 
 def default_plan(query: Query) -> Plan:
@@ -107,7 +105,7 @@ def _size(query: Query, number: int) -> Size:
     relation = query.inputs[number]
     filters = sum(not _only_drops_nulls(expr) for expr in relation.filters)
     only_adds_columns = relation.is_static and not filters
-    return only_adds_columns, _WINDOW_ORDER[relation.window.kind], relation.window.size, -filters
+    return only_adds_columns, *relation.window.expected_size, -filters
 
 
 def _only_drops_nulls(expr: Expr) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from midstream.cql.model import Query, WindowKind
+from midstream.cql.model import Query
 from midstream.cql.parse import query as parse_query
 from midstream.engine.snapshot.checkpoint import described, windows_as_json
 from midstream.spark.routing.rules import Routing, routing_for
@@ -60,7 +60,7 @@ class JoinSpec:
     @property
     def needs_snapshots(self) -> bool:
         """Whether the rows alone do not tell how to go on: ROWS windows count arrivals."""
-        return any(relation.window.kind is WindowKind.ROWS for relation in self.query.inputs)
+        return self.query.tracks_arrivals
 
     @cached_property
     def described(self) -> dict[str, Any]:

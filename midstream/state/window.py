@@ -17,13 +17,13 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from midstream.cql.model import Window, WindowKind
+from midstream.cql.windows import Window
 from midstream.kernels import hashing
-from midstream.kernels import rings as kernels
 from midstream.kernels.types import FIRST_ID, LARGEST, Ring
 from midstream.state import rings
 from midstream.state.arrow import chunks_of
 from midstream.state.columns import PayloadColumn, make_column
+from midstream.state.expiry import ArrivalNumbers, expiry_of
 from midstream.state.indexes import HashIndex, Ints, SortedIndex
 from midstream.state.meter import Meter
 from midstream.state.sizes import pieces
@@ -116,7 +116,7 @@ class BaseWindow:
         self.arrivals: Ints = np.empty(numbered, np.int64)
         self._ordinals: Ints = np.empty(numbered, np.int64)
         self.arrival_ends: Ints = np.empty(numbered, np.int64)
-        self._closed = self.head
+        self._expiry = expiry_of(layout.window, self.head)
         self.columns = {name: make_column(type, capacity) for name, type in layout.payload}
         self.hash_indexes = {(number,): HashIndex(capacity) for number in layout.classes}
         self.sorted_indexes = {number: SortedIndex(capacity) for number in layout.bands}
@@ -135,10 +135,9 @@ class BaseWindow:
         needed = len(self) + size
         if needed <= self.capacity:
             return None
-        if self.layout.window.kind is WindowKind.RANGE:
-            kept = kernels.alive(self.ends, self.head, self.tail, watermark)
-            if 2 * len(kept) < len(self):
-                return self._pack(kept, rings.capacity_for(2 * (len(kept) + size)))
+        kept = self._expiry.alive(self.ring(), watermark)
+        if kept is not None and 2 * len(kept) < len(self):
+            return self._pack(kept, rings.capacity_for(2 * (len(kept) + size)))
         self._resize(rings.capacity_for(needed))
         return None
 
@@ -172,15 +171,8 @@ class BaseWindow:
         rings.write(self.arrivals, first, rows.arrivals)
         rings.write(self._ordinals, first, rows.ordinals)
         rings.write(self.arrival_ends, first, np.full(len(rows), LARGEST))
-        if self.layout.window.kind is WindowKind.ROWS:
-            self._closed = kernels.close_rows(
-                self._ordinals,
-                self.arrival_ends,
-                (max(self._closed, self.head), self.tail),
-                self.layout.window.size,
-                rows.first_ordinal,
-                rows.stream_arrivals,
-            )
+        numbers = ArrivalNumbers(self._ordinals, self.arrival_ends)
+        self._expiry.rows_came(self.ring(), numbers, rows.first_ordinal, rows.stream_arrivals)
 
     def has_index(self, classes: tuple[int, ...], at_once: int) -> bool:
         """Whether there is an index on a composite key; it is made if the window holds at most `at_once` rows."""
@@ -205,13 +197,7 @@ class BaseWindow:
 
     def purge(self, watermark: int) -> None:
         """Forget the rows at the head that can never matter again. Only between batches, for ROWS windows."""
-        kind = self.layout.window.kind
-        if kind is WindowKind.RANGE:
-            head = kernels.first_alive(self.ends, self.head, self.tail, watermark)
-        elif kind is WindowKind.ROWS:
-            head = max(self._closed, self.head)
-        else:
-            return
+        head = self._expiry.first_kept(self.ring(), watermark)
         if head == self.head:
             return
         self.head = head

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.cql import Query, WindowKind, query
+from midstream.cql import Query, query
 from midstream.cql.durations import Duration, duration, duration_text, parse_signed_duration
 from midstream.errors import QueryError
 
@@ -55,7 +55,7 @@ def test_bad_delays(delay: object) -> None:
 def test_a_stream_under_two_aliases_is_pushed_once() -> None:
     found = made()
     assert (found.aliases, found.streams, found.tables) == (("a", "b"), ("s",), ())
-    assert [relation.window.kind for relation in found.inputs] == [WindowKind.RANGE] * 2
+    assert [relation.window.kind.value for relation in found.inputs] == ["range"] * 2
     assert found.output_schema.names == ["id", "valid_from", "valid_to"]
     assert found.time_type == pa.timestamp("us", "UTC")
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 import midstream as ms
-from midstream.cql.model import WindowKind
 from midstream.engine.executors.tree import TreeExecutor
 from midstream.engine.joins.access import BandPath, HashPath
 from midstream.engine.joins.nodes import JoinNode
@@ -128,7 +127,7 @@ def audit(engine: ms.Engine, small: Small, count: Count) -> None:
     windows, watermark = windows_of(engine), engine._pipeline._purged_to
     live = [live_rows(window, watermark) for window in windows]
     for window in windows:
-        if window.layout.window.kind is WindowKind.ROWS:
+        if window.layout.window.counts_rows:
             assert len(window) <= window.layout.window.size, "what was pushed out of a ROWS window is gone"
     for node in executor_of(engine).joins():
         if node.state is None:

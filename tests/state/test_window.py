@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from midstream.cql.model import Window, WindowKind
+from midstream.cql.windows import WindowKind, window_of
 from midstream.kernels.types import LARGEST, SMALLEST
 from midstream.state.window import Arrived, BaseWindow, Renumbering, WindowLayout, composite
 
@@ -17,7 +17,7 @@ Row = tuple[int, int, int, int, str, int | None]
 
 def layout(kind: WindowKind = WindowKind.RANGE, size: int = RANGE, tracks_arrivals: bool = False) -> WindowLayout:
     payload = (("s", pa.string()), ("v", pa.int32()))
-    return WindowLayout(Window(kind, size), (0, 3), (1,), payload, tracks_arrivals)
+    return WindowLayout(window_of(kind, size), (0, 3), (1,), payload, tracks_arrivals)
 
 
 def arrived(rows: list[Row]) -> Arrived:

@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from midstream.cql.model import Column, Query, WindowKind, columns_of
+from midstream.cql.model import Column, Query, columns_of
 from midstream.cql.plain import plain_type
 from midstream.engine.expressions import compile_expression
-from midstream.engine.input.event_time import ends_of
-from midstream.kernels.types import LARGEST, SMALLEST
+from midstream.kernels.types import SMALLEST
 from midstream.state.arrow import validity_of
 from midstream.state.indexes import Ints
 from midstream.state.keys import codes_of, is_hashed
@@ -40,11 +39,11 @@ class InputReader:
         self._number = number
         self._input = query.inputs[number]
         schema = query.schemas[self._input.source]
-        self._filters = [compile_expression(one) for one in self._input.filters]
+        self._filters = [compile_expression(condition) for condition in self._input.filters]
         self._keys = {
-            at: (one.by_input[number], compile_expression(one.by_input[number]))
-            for at, one in enumerate(query.key_classes)
-            if number in one.inputs
+            at: (key_class.by_input[number], compile_expression(key_class.by_input[number]))
+            for at, key_class in enumerate(query.key_classes)
+            if number in key_class.inputs
         }
         sides = {
             at: band.left if band.left_input == number else band.right
@@ -109,7 +108,11 @@ class InputReader:
                 kept[passed] = joinable
         payload: dict[PayloadName, pa.Array | pa.ChunkedArray] = {at: values[at] for at in self._computed}
         payload.update({name: named[self._number, name] for name in self._input.columns})
-        starts, ends = self._intervals(times if times is None or kept is None else times[kept], length)
+        if times is None:
+            times = np.full(length, SMALLEST)
+        elif kept is not None:
+            times = times[kept]
+        starts, ends = self._input.window.intervals(times)
         arrived = Arrived(
             starts,
             ends,
@@ -124,17 +127,10 @@ class InputReader:
 
     def _passed(self, named: Mapping[tuple[int, str], pa.Array], length: int) -> NDArray[np.bool_] | None:
         passed: NDArray[np.bool_] | None = None
-        for one in self._filters:
-            mask = one.mask(named, length)
+        for condition in self._filters:
+            mask = condition.mask(named, length)
             passed = mask.copy() if passed is None else passed & mask
         return None if passed is None or bool(passed.all()) else passed
-
-    def _intervals(self, times: Ints | None, length: int) -> tuple[Ints, Ints]:
-        window = self._input.window
-        starts = np.full(length, SMALLEST) if times is None else times
-        if window.kind is WindowKind.RANGE:
-            return starts, ends_of(starts, window.size)
-        return starts, np.full(length, LARGEST)
 
 
 class Numbers:

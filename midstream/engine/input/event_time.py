@@ -71,10 +71,3 @@ def _microseconds(column: pa.Array) -> tuple[Ints, NDArray[np.bool_] | None]:
     if valid is not None:
         beyond &= valid
     return values * factor, beyond if beyond.any() else None
-
-
-def ends_of(times: Ints, window: int) -> Ints:
-    """When rows stop being valid: a window later, at most at the largest int64."""
-    if len(times) and int(times.max()) > LARGEST - window:
-        return np.where(times > LARGEST - window, LARGEST, times + window)
-    return times + window

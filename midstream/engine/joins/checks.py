@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from midstream.cql.model import Band, Query, Theta, WindowKind, columns_of
+from midstream.cql.model import Band, Query, Theta, columns_of
 from midstream.engine.expressions import compile_expression
 from midstream.engine.joins.combos import Block
 from midstream.kernels import checks as kernels
@@ -84,7 +84,7 @@ class ArrivalsMeet:
         for column, window in self._windows:
             kernels.raise_to(combos.rows, first, column, window.arrivals, highest)
         for column, window in self._windows:
-            if window.layout.window.kind is WindowKind.ROWS:
+            if window.layout.window.counts_rows:
                 kernels.at_most(combos.rows, first, column, window.arrival_ends, highest, passed)
                 # A state is purged bit by bit, so an entry may still name a row whose place another one has taken.
                 passed &= combos.rows[first : first + len(passed), column] >= window.head

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from midstream.cql.model import Column, Query, WindowKind, columns_of
+from midstream.cql.model import Column, Query, columns_of
 from midstream.engine.expressions import Evaluator, compile_expression
 from midstream.kernels.types import Combos
 from midstream.state.indexes import Ints
@@ -22,7 +22,7 @@ class ResultBuilder:
         self._windows = windows
         self._schema = query.output_schema
         self._time_type = query.time_type
-        self._ends_exist = any(one.window.kind is WindowKind.RANGE for one in query.inputs)
+        self._ends_exist = any(relation.window.ends_by_time for relation in query.inputs)
         self._outputs: list[Column | Evaluator] = [
             one.expr if isinstance(one.expr, Column) else compile_expression(one.expr) for one in query.outputs
         ]

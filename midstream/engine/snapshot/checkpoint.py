@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from midstream.cql.describe import expression_text, window_text
-from midstream.cql.model import Query, Window, WindowKind
+from midstream.cql.describe import expression_text
+from midstream.cql.model import Query
+from midstream.cql.windows import window_of
 from midstream.engine.input.arrivals import InputReader
-from midstream.engine.input.event_time import ends_of
 from midstream.engine.snapshot.format import Snapshot, same_or_reason
 from midstream.engine.snapshot.stored_types import check_types, in_type, types_as_json
-from midstream.errors import SnapshotError
+from midstream.errors import QueryError, SnapshotError
 from midstream.kernels import rings as kernels
-from midstream.kernels.types import LARGEST
+from midstream.kernels.types import FIRST_ID
 from midstream.state.arrow import single
+from midstream.state.expiry import expiry_of
 from midstream.state.indexes import Ints
 from midstream.state.window import Arrived, BaseWindow, PayloadName
 
@@ -92,7 +93,7 @@ def _stored_name(name: PayloadName) -> str:
 
 def windows_as_json(query: Query) -> list[list[Any]]:
     """The windows of the inputs, to compare with later."""
-    return [[one.window.kind.value, one.window.size] for one in query.inputs]
+    return [[relation.window.kind.value, relation.window.size] for relation in query.inputs]
 
 
 def check_zones(query: Query, stored: Mapping[str, Mapping[str, str]]) -> None:
@@ -109,14 +110,17 @@ def check_zones(query: Query, stored: Mapping[str, Mapping[str, str]]) -> None:
 
 def check_windows(query: Query, stored: Sequence[Sequence[Any]]) -> None:
     """Refuse a window that is larger than the stored one: rows that it needs are gone."""
-    for one, (kind, size) in zip(query.inputs, stored, strict=True):
-        before = Window(WindowKind(kind), size)
-        limits = (WindowKind.RANGE, WindowKind.ROWS)
-        same_kind = one.window.kind is before.kind and one.window.size <= before.size
-        if not same_kind and not (before.kind is WindowKind.UNBOUNDED and one.window.kind in limits[:1]):
+    for relation, (kind, size) in zip(query.inputs, stored, strict=True):
+        try:
+            before = window_of(kind, size)
+        except QueryError as problem:
             raise SnapshotError(
-                f"restore: the window of {one.alias!r} was [{window_text(before)}] and would become "
-                f"[{window_text(one.window)}]; rows that it needs are gone: keep the window or make it smaller"
+                f"restore: input {relation.alias!r}: {problem}; go on with the Midstream that wrote the snapshot"
+            ) from None
+        if not before.covers(relation.window):
+            raise SnapshotError(
+                f"restore: the window of {relation.alias!r} was [{before.text}] and would become "
+                f"[{relation.window.text}]; rows that it needs are gone: keep the window or make it smaller"
             )
 
 
@@ -129,15 +133,9 @@ def stored_rows(reader: InputReader, alias: str, table: pa.Table, watermark: int
             f"restore: the snapshot did not keep column {missing[0]!r} of {alias!r}; "
             "select only columns that the query read when the snapshot was made"
         )
-    starts = _integers(table, "start")
-    if layout.window.kind is WindowKind.RANGE:
-        ends = ends_of(starts, layout.window.size)
-        kept = ends >= watermark
-    else:
-        ends = np.full(len(starts), LARGEST)
-        kept = np.ones(len(starts), np.bool_)
-    if layout.window.kind is WindowKind.ROWS:
-        kept = _integers(table, "ordinal") >= next_ordinal - layout.window.size
+    starts, ends = layout.window.intervals(_integers(table, "start"))
+    ordinals = _integers(table, "ordinal") if layout.tracks_arrivals else None
+    kept = expiry_of(layout.window, FIRST_ID).still_valid(ends, ordinals, watermark, next_ordinal)
     if not kept.all():
         table, starts, ends = table.filter(pa.array(kept)), starts[kept], ends[kept]
     rows = Arrived(

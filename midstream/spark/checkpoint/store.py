@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from midstream.cql.model import WindowKind
-from midstream.engine.input.event_time import ends_of
+from midstream.cql.windows import Window, window_of
 from midstream.engine.snapshot.checkpoint import check_windows
 from midstream.engine.snapshot.format import same_or_reason
 from midstream.errors import SnapshotError, SparkError
@@ -87,8 +86,7 @@ class CellStore:
         return None if name is None else self._ends_of(lane, values_of(single(rows[name]), "<i8"))
 
     def _ends_of(self, lane: int, times: Ints) -> Ints | None:
-        longest = _longest([self._spec.windows[number] for number in self._spec.routing.lanes[lane].inputs])
-        return None if longest is None else ends_of(times, longest)
+        return _last_ends(_windows_of(self._spec, lane), times)
 
     def times(self, lane: int, parcel: bytes) -> Ints:
         """The event times of a parcel's rows in microseconds."""
@@ -172,22 +170,26 @@ def _with_windows_of(spec: JoinSpec, ledger: Ledger, parcel: Parcel) -> Parcel:
     if parcel.lane == SNAPSHOT_LANE:
         return parcel
     lane = spec.routing.lanes[parcel.lane]
-    before = _longest([ledger.windows[number] for number in lane.inputs])
-    now = _longest([spec.windows[number] for number in lane.inputs])
-    if now is None or lane.event_time is None:
+    if lane.event_time is None:
         return replace(parcel, until=None)
-    if parcel.until is None or before is None:
+    if parcel.until is None:
         newest = ledger.reached.get(lane.source, int(LARGEST))  # at least that of the parcel
-        return replace(parcel, until=min(newest + now, int(LARGEST)))
-    return parcel if parcel.until == LARGEST else replace(parcel, until=min(parcel.until + now - before, int(LARGEST)))
+    else:
+        newest = min(window_of(*ledger.windows[number]).latest_time(parcel.until) for number in lane.inputs)
+    ends = _last_ends(_windows_of(spec, parcel.lane), np.array([newest], np.int64))
+    return replace(parcel, until=None if ends is None else int(ends[0]))
 
 
-def _longest(windows: Sequence[Sequence[Any]]) -> int | None:
-    """The longest of a lane's windows; None if a row can stay for ever."""
-    if any(kind != WindowKind.RANGE.value for kind, _ in windows):
+def _windows_of(spec: JoinSpec, lane: int) -> list[Window]:
+    return [spec.query.inputs[number].window for number in spec.routing.lanes[lane].inputs]
+
+
+def _last_ends(windows: Sequence[Window], times: Ints) -> Ints | None:
+    """When rows of these event times leave the last of a lane's windows; None if time alone does not tell."""
+    if not all(window.ends_by_time for window in windows):
         return None
-    longest: int = max(size for _, size in windows)
-    return longest
+    ends: Ints = np.max([window.intervals(times)[1] for window in windows], axis=0)
+    return ends
 
 
 def _check_windows(spec: JoinSpec, ledger: Ledger, where: str) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Rational, Real
 
-from midstream.cql.model import Query, WindowKind
+from midstream.cql.model import Query
 from midstream.cql.names import find_spellings, list_names
 from midstream.errors import QueryError, did_you_mean
 
@@ -86,10 +86,10 @@ def check_cells(query: Query, cells: int) -> None:
     """Refuse a number of cells that is none, or that the query cannot run on."""
     if not isinstance(cells, int) or isinstance(cells, bool) or not 1 <= cells < 2**31:
         raise QueryError(f"partitions: {cells!r} is not a number of partitions; give a whole number from 1 on")
-    rows = next((relation for relation in query.inputs if relation.window.kind is WindowKind.ROWS), None)
-    if rows is not None and cells > 1:
+    counted = next((relation for relation in query.inputs if relation.window.counts_rows), None)
+    if counted is not None and cells > 1:
         raise QueryError(
-            f"partitions: the window [ROWS {rows.window.size}] of {rows.alias!r} needs all rows in one order and "
+            f"partitions: the window [{counted.window.text}] of {counted.alias!r} needs all rows in one order and "
             f"cannot run on {cells} partitions; give partitions=1, run the query embedded (ms.Engine), "
             "or use a RANGE window"
         )

@@ -1,0 +1,115 @@
+"""When rows leave a base window: one class for each way, chosen by the window's kind here and nowhere else.
+
+A window's description answers what follows from a row's event time alone (`midstream.cql.windows`). What needs the rows
+that a window holds, and those that came after them, is asked here.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from midstream.cql.windows import Window, WindowKind
+from midstream.errors import EngineError
+from midstream.kernels import rings as kernels
+from midstream.kernels.types import Ring
+from midstream.state.indexes import Ints
+
+
+class ArrivalNumbers(NamedTuple):
+    """Rings of a base window: each row's place in its stream, and the arrival number up to which it is valid."""
+
+    ordinals: Ints
+    ends: Ints
+
+
+class Expiry(abc.ABC):
+    """When the rows of one base window leave it. `first` is the id that the window's first row will get."""
+
+    def __init__(self, window: Window, first: int):
+        self._size = window.size
+
+    def rows_came(self, ring: Ring, numbers: ArrivalNumbers, first_ordinal: int, arrivals: Ints) -> None:  # noqa: B027
+        """Rows of the stream came, with these arrival numbers, from this place in the stream on."""
+
+    @abc.abstractmethod
+    def first_kept(self, ring: Ring, watermark: int) -> int:
+        """The first id that has to stay; all rows before it can never matter again."""
+
+    @abc.abstractmethod
+    def alive(self, ring: Ring, watermark: int) -> Ints | None:
+        """The ids of all rows that still matter; None if no dead row can stand behind a live one."""
+
+    @abc.abstractmethod
+    def still_valid(self, ends: Ints, ordinals: Ints | None, watermark: int, next_ordinal: int) -> NDArray[np.bool_]:
+        """Which of the rows of a snapshot matter, if the stream's next row has the place `next_ordinal`."""
+
+
+class TimeExpiry(Expiry):
+    """A row leaves when the watermark has passed its end."""
+
+    def first_kept(self, ring: Ring, watermark: int) -> int:
+        return int(kernels.first_alive(ring.ends, ring.head, ring.tail, watermark))
+
+    def alive(self, ring: Ring, watermark: int) -> Ints | None:
+        ids: Ints = kernels.alive(ring.ends, ring.head, ring.tail, watermark)
+        return ids
+
+    def still_valid(self, ends: Ints, ordinals: Ints | None, watermark: int, next_ordinal: int) -> NDArray[np.bool_]:
+        return ends >= watermark
+
+
+class CountExpiry(Expiry):
+    """A row leaves, between two pushes, when so many later rows of its stream have come."""
+
+    def __init__(self, window: Window, first: int):
+        super().__init__(window, first)
+        self._first_open = first
+
+    def rows_came(self, ring: Ring, numbers: ArrivalNumbers, first_ordinal: int, arrivals: Ints) -> None:
+        open_rows = (max(self._first_open, ring.head), ring.tail)
+        self._first_open = kernels.close_rows(
+            numbers.ordinals, numbers.ends, open_rows, self._size, first_ordinal, arrivals
+        )
+
+    def first_kept(self, ring: Ring, watermark: int) -> int:
+        return max(self._first_open, ring.head)
+
+    def alive(self, ring: Ring, watermark: int) -> Ints | None:
+        return None
+
+    def still_valid(self, ends: Ints, ordinals: Ints | None, watermark: int, next_ordinal: int) -> NDArray[np.bool_]:
+        assert ordinals is not None, "a window that counts rows keeps their places"
+        return ordinals >= next_ordinal - self._size
+
+
+class NoExpiry(Expiry):
+    """A row stays for ever."""
+
+    def first_kept(self, ring: Ring, watermark: int) -> int:
+        return ring.head
+
+    def alive(self, ring: Ring, watermark: int) -> Ints | None:
+        return None
+
+    def still_valid(self, ends: Ints, ordinals: Ints | None, watermark: int, next_ordinal: int) -> NDArray[np.bool_]:
+        return np.ones(len(ends), np.bool_)
+
+
+_EXPIRIES: dict[WindowKind, type[Expiry]] = {
+    WindowKind.RANGE: TimeExpiry,
+    WindowKind.ROWS: CountExpiry,
+    WindowKind.UNBOUNDED: NoExpiry,
+    WindowKind.STATIC: NoExpiry,
+}
+
+
+def expiry_of(window: Window, first: int) -> Expiry:
+    """How rows leave a window whose first row will get the id `first`."""
+    if window.kind not in _EXPIRIES:
+        known = ", ".join(kind.name for kind in _EXPIRIES)
+        raise EngineError(f"window: it is not known when rows of [{window.text}] leave; kinds with a rule: {known}")
+    return _EXPIRIES[window.kind](window, first)
