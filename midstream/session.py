@@ -119,7 +119,7 @@ class Engine:
         pieces = list(self.push_batches(data, watermark))
         if len(pieces) == 1:
             return pieces[0]
-        return pa.concat_tables(pieces) if pieces else self._pipeline.results.empty()
+        return pa.concat_tables(pieces) if pieces else self.query.output_schema.empty_table()
 
     def run(self, batches: Batches) -> Run:
         """Push one batch after the other; gives an iterator over their results, one table each.
@@ -256,7 +256,7 @@ class Engine:
                 recorder.end()
             self._deliver(self._recorders)
             return released
-        return self._pipeline.results.empty()
+        return self.query.output_schema.empty_table()
 
     def __enter__(self) -> Engine:
         """``with ms.Engine(query) as engine:`` frees all state when the block ends.

@@ -1,7 +1,7 @@
-"""Chunks of accepted rows -> result tables: base windows, the executor over them, and the order of a chunk.
+"""Chunks of accepted rows -> result tables: base windows, the executor and the output stage, and the order of a chunk.
 
-A chunk's rows enter the base windows, their deltas pass through the plan once, and results become Arrow. Between chunks
-what can never matter again is purged.
+A chunk's rows enter the base windows, their deltas pass through the plan once, and the stage makes Arrow of the
+results. Between chunks the stage is told how far the watermark has come, and what can never matter again is purged.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from midstream.engine.input.watermark import NONE_YET
 from midstream.engine.joins.combos import Delta
 from midstream.engine.operators.held import HeldBack
 from midstream.engine.operators.results import ResultBuilder
+from midstream.engine.operators.stage import MakeStage, StoredStage
 from midstream.engine.snapshot.checkpoint import stored_rows, window_table
 from midstream.engine.snapshot.format import Snapshot
 from midstream.engine.stats import StateStats, Work
@@ -34,10 +35,14 @@ from midstream.state.window import Arrived, BaseWindow
 
 
 class Pipeline:
-    """The live part of an engine. Everything that it keeps is either in `snapshot` or derived from it."""
+    """The live part of an engine. Everything that it keeps is either in `snapshot` or derived from it.
 
-    def __init__(self, query: Query, plan: Plan, kind: ExecutorKind):
+    `make_stage` makes the output stage that the results go to.
+    """
+
+    def __init__(self, query: Query, plan: Plan, kind: ExecutorKind, make_stage: MakeStage = ResultBuilder):
         self._query = query
+        self._make_stage = make_stage
         self.readers = [InputReader(query, number) for number in range(len(query.inputs))]
         self._meter = Meter()
         self._dropped = Dropped(query.streams)
@@ -47,8 +52,7 @@ class Pipeline:
         query = self._query
         self._windows = [BaseWindow(reader.layout, meter=self._meter) for reader in self.readers]
         self._executor: Executor = self._started(plan, kind)
-        self.results = ResultBuilder(query, self._windows)
-        self._held = HeldBack(self.results)
+        self._stage = HeldBack(self._make_stage(query, self._windows))
         self._purged_to = NONE_YET
         self._next_arrival = 0
         self._next_ordinals = dict.fromkeys(query.streams, 0)
@@ -64,7 +68,7 @@ class Pipeline:
 
     def begin(self, transition: Callable[[Situation], Executor]) -> None:
         """Go on with the executor that a transition makes of the one that runs. Only between pushes."""
-        situation = Situation(self._query, self._windows, self._executor, self._purged_to, self._held)
+        situation = Situation(self._query, self._windows, self._executor, self._purged_to, self._stage)
         self._go_over_to(transition(situation))
 
     def _go_over_to(self, executor: Executor) -> None:
@@ -84,22 +88,20 @@ class Pipeline:
         return self._executor
 
     def release(self) -> pa.Table:
-        """Everything that was held back, which is free from now on."""
-        released = self._held.all()
-        self._held = HeldBack(self.results)
-        return released
+        """Everything that waits at the end of input, as one table."""
+        return pa.concat_tables([self._query.output_schema.empty_table(), *self._stage.finish()])
 
     def load_tables(self, tables: Mapping[str, pa.Table | pa.RecordBatch]) -> None:
         """Take in the static tables, by name; they are there before the first row of a stream."""
-        for number, one in enumerate(self._query.inputs):
-            if not one.is_static:
+        for number, relation in enumerate(self._query.inputs):
+            if not relation.is_static:
                 continue
-            schema, reader = self._query.schemas[one.source], self.readers[number]
-            binding = TableBinding(one.source, schema, reader.needed or schema.names[:1])
-            columns = binding.columns(tables[one.source])
-            timeless = np.zeros(tables[one.source].num_rows, np.int64)
-            for chunk in cut_by_bytes(Chunk({one.source: Accepted(timeless, columns, binding.large)})):
-                rows = chunk.rows[one.source]
+            schema, reader = self._query.schemas[relation.source], self.readers[number]
+            binding = TableBinding(relation.source, schema, reader.needed or schema.names[:1])
+            columns = binding.columns(tables[relation.source])
+            timeless = np.zeros(tables[relation.source].num_rows, np.int64)
+            for chunk in cut_by_bytes(Chunk({relation.source: Accepted(timeless, columns, binding.large)})):
+                rows = chunk.rows[relation.source]
                 reading = reader.read(rows.columns, None, Numbers.of_table(len(rows)))
                 for _ in self._process({number: reading.rows}):
                     raise AssertionError("static tables alone have no results")
@@ -114,19 +116,21 @@ class Pipeline:
             readings = self._read(chunk.rows)
             self._count_dropped(chunk.rows, readings)
             yield from self._process({number: reading.rows for number, reading in readings.items()})
-            self._purge(min(watermark, chunk.unprocessed_from))
+            reached = min(watermark, chunk.unprocessed_from)
+            yield from self._stage.advance(reached)
+            self._purge(reached)
         self._go_over_to(self._executor.after_push(self._purged_to))
-        yield from self._held.take()
+        yield from self._stage.advance(watermark)
 
     def _read(self, rows_of: Mapping[str, Accepted]) -> dict[int, Reading]:
         readings: dict[int, Reading] = {}
-        for number, one in enumerate(self._query.inputs):
-            rows = rows_of.get(one.source)
+        for number, relation in enumerate(self._query.inputs):
+            rows = rows_of.get(relation.source)
             if rows is None or len(rows) == 0:
                 continue
             numbers = None
             if rows.arrivals is not None:
-                numbers = Numbers(rows.arrivals, self._next_ordinals[one.source])
+                numbers = Numbers(rows.arrivals, self._next_ordinals[relation.source])
             readings[number] = self.readers[number].read(rows.columns, rows.times, numbers)
         for stream, rows in rows_of.items():
             self._next_ordinals[stream] += len(rows)
@@ -135,34 +139,36 @@ class Pipeline:
     def _count_dropped(self, rows_of: Mapping[str, Accepted], readings: Mapping[int, Reading]) -> None:
         for stream, rows in rows_of.items():
             if len(rows):
-                read = [one for number, one in readings.items() if self._query.inputs[number].source == stream]
-                self._dropped.count(stream, len(rows), read)
+                own = [reading for number, reading in readings.items() if self._query.inputs[number].source == stream]
+                self._dropped.count(stream, len(rows), own)
 
     def _process(self, arrived: Mapping[int, Arrived]) -> Iterator[pa.Table]:
         for number, rows in arrived.items():
             renumbering = self._windows[number].make_room(len(rows), self._purged_to)
             if renumbering is not None:
                 self._executor.renumber(number, renumbering)
+                self._stage.renumber(number, renumbering)
         deltas: dict[int, Delta] = {}
         for number, rows in arrived.items():
             first = self._windows[number].append(rows)
             deltas[number] = Delta.of_arrived(number, first, rows, self._windows)
         for combos in self._executor.process(deltas, self._purged_to):
-            yield from self.results.tables(combos)
+            yield from self._stage.take(combos)
 
     def _purge(self, watermark: int) -> None:
-        self._purged_to = max(self._purged_to, watermark)
+        self._purged_to = max(self._purged_to, min(watermark, self._stage.keeps_from()))
         for window in self._windows:
             window.purge(self._purged_to)
         self._executor.purge(self._purged_to)
 
     def stats(self) -> list[StateStats]:
-        """The size of every base window and join state."""
+        """The size of every base window and join state, and of the output stage if it keeps anything."""
         windows = [
-            StateStats(quoted(one.alias), "window", len(window), window.nbytes, 0, (one.alias,))
-            for one, window in zip(self._query.inputs, self._windows, strict=True)
+            StateStats(quoted(relation.alias), "window", len(window), window.nbytes, 0, (relation.alias,))
+            for relation, window in zip(self._query.inputs, self._windows, strict=True)
         ]
-        return windows + self._executor.state_stats()
+        stage = [StateStats("output", "output", 0, self._stage.nbytes, 0, ())] if self._stage.nbytes else []
+        return windows + self._executor.state_stats() + stage
 
     def work(self) -> Work:
         """What windows, joins and states have done so far."""
@@ -181,8 +187,8 @@ class Pipeline:
             "dropped": self._dropped.to_json(),
         }
         inputs = zip(self._query.inputs, self._windows, strict=True)
-        tables = {one.alias: window_table(window, self._purged_to) for one, window in inputs}
-        return Snapshot.of(meta | {"numbers": numbers}, tables, self._held.all())
+        tables = {relation.alias: window_table(window, self._purged_to) for relation, window in inputs}
+        return Snapshot.of(meta | {"numbers": numbers}, tables, *self._stage.snapshot())
 
     def go_on(self, snapshot: Snapshot) -> None:
         """Go on where a snapshot was taken, every join state being a hole."""
@@ -191,21 +197,23 @@ class Pipeline:
         self._next_arrival = numbers["next_arrival"]
         self._next_ordinals = dict(numbers["next_ordinals"])
         self._dropped.from_json(numbers["dropped"])
-        for number, one in enumerate(self._query.inputs):
-            ordinal = self._next_ordinals.get(one.source, 0)
-            rows = stored_rows(self.readers[number], one.alias, snapshot.windows[one.alias], self._purged_to, ordinal)
+        for number, relation in enumerate(self._query.inputs):
+            ordinal, stored = self._next_ordinals.get(relation.source, 0), snapshot.windows[relation.alias]
+            rows = stored_rows(self.readers[number], relation.alias, stored, self._purged_to, ordinal)
             self._windows[number].make_room(len(rows), self._purged_to)
             self._windows[number].append(rows)
-        self._held.put_table(snapshot.held)
+        self._stage.restore(StoredStage(snapshot.held, snapshot.stage))
         self._executor = self._started(self.plan, self._executor.kind)
 
     def go_on_from(self, accepted: Mapping[str, Accepted], watermark: int) -> None:
         """Go on after rows whose results are out already, every join state being a hole."""
         assert not self._query.tracks_arrivals, "rows alone do not tell their arrival numbers"
-        self._purged_to = watermark
+        for _ in self._stage.advance(watermark):
+            raise AssertionError("a stage that has taken nothing gives nothing out")
+        self._purged_to = min(watermark, self._stage.keeps_from())
         for chunk in cut_by_bytes(Chunk(dict(accepted))):
             for number, reading in self._read(chunk.rows).items():
-                self._windows[number].make_room(len(reading.rows), watermark)
+                self._windows[number].make_room(len(reading.rows), self._purged_to)
                 self._windows[number].append(reading.rows)
         self._executor = self._started(self.plan, self._executor.kind)
 

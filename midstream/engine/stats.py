@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class StateStats:
-    """One base window or join state. `holes` counts live rows whose combinations may be missing.
+    """One base window or join state, or the output stage. `holes` counts live rows whose combinations may be missing.
 
     `aliases` are the inputs whose rows it has; `name` shows them as a plan does, with quotes where a plan needs them.
     """

@@ -40,7 +40,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Situation:
-    """The query, the base windows, what runs, how far it has purged, and where results can be held back."""
+    """The query, the base windows, what runs, how far it has purged, and the stage that can hold results back."""
 
     query: Query
     windows: Sequence[BaseWindow]

@@ -51,10 +51,10 @@ class Parallel(TwoTracks):
     def hold(self, held: HeldBack) -> None:
         """Hold the new plan's results back until the old plan is dropped, as the paper does.
 
-        Another migration on top ends that: it has to see every result to tell which of them count.
+        They are the results without an old row. Another migration on top ends that.
         """
         self._held = held
-        held.hold_for(self)
+        held.hold(self, self._since)
 
     def or_successor(self) -> Executor:
         """The new plan alone if there is no old row."""
@@ -75,10 +75,7 @@ class Parallel(TwoTracks):
                 yield counted
         for combos in self._new.process(deltas, floor):
             self._results_of_new += len(combos.starts)
-            if self._held is not None and self._held.is_held_for(self):
-                self._held.put(combos)
-            else:
-                yield combos
+            yield combos
 
     def after_push(self, watermark: int) -> Executor:
         executor = super().after_push(watermark)

@@ -11,7 +11,7 @@ import pytest
 
 import midstream as ms
 
-from . import stories
+from . import ahead, stories
 from .changes import NAMES
 from .workload import NEW, OLD, WINDOW, make_engine, push
 
@@ -97,6 +97,17 @@ def test_held_results_go_on_only_under_their_own_select_list(changed: str) -> No
         assert ms.Engine.restore(query, make_engine(OLD).snapshot()).query is query
 
 
+def test_stats_count_what_is_held() -> None:
+    engine = fed()
+    assert {state.kind for state in engine.stats().states} == {"window", "join"}
+    for number in range(BEGIN, BEGIN + 5):
+        push(engine, number)
+    stats, held = engine.stats(), engine.snapshot().held
+    (output,) = (state for state in stats.states if state.kind == "output")
+    assert output.bytes >= held.num_rows * held.num_columns * 8 > 0
+    assert stats.state_bytes == sum(state.bytes for state in stats.states)
+
+
 def test_finish_releases() -> None:
     engine, wanted = fed(), reference()
     found = [push(engine, number) for number in range(BEGIN, BEGIN + 5)]
@@ -140,3 +151,23 @@ def test_only_parallel_track_holds() -> None:
             with pytest.raises(ms.EngineError, match="parallel-track"):
                 engine.migrate(NEW, name, hold=True)
             assert engine.migration is None
+
+
+def test_new_results_are_told_from_old_ones_after_windows_were_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old rows then have ids that were new ones'."""
+    packed, begin, end = ahead.count_packed(monkeypatch), 20, 60
+    runs = []
+    for hold in (False, True):
+        engine = ahead.make_engine()
+        for number in range(begin):
+            ahead.push(engine, number)
+        engine.migrate("(b a)", "parallel-track", hold=hold)
+        packed.clear()
+        runs.append([ahead.push(engine, number) for number in range(begin, end)])
+        assert max(packed, default=0) > ahead.EACH, "no window was packed with live rows between dead ones"
+        assert engine.migration is not None and engine.migration.is_done
+    wanted, found = runs
+    released = begin + ahead.AHEAD + 2  # when the last of the old rows have left
+    for number, results in enumerate(found[: released - begin], begin):
+        assert results == [result for result in wanted[number - begin] if not ahead.is_new(result, begin)]
+    assert counted(found) == counted(wanted)

@@ -1,4 +1,4 @@
-"""Results -> Arrow: the second and last time that payload is touched."""
+"""The plain stage, results -> Arrow at once: the second and last time that payload is touched."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import pyarrow as pa
 
 from midstream.cql.model import Column, Query, columns_of
 from midstream.engine.expressions import Evaluator, compile_expression
-from midstream.kernels.types import Combos
+from midstream.engine.operators.stage import StoredStage
+from midstream.kernels.types import LARGEST, Combos
 from midstream.state.indexes import Ints
 from midstream.state.sizes import can_be_large, in_pieces, pieces
-from midstream.state.window import BaseWindow
+from midstream.state.window import BaseWindow, Renumbering
 
 
 class ResultBuilder:
-    """Makes result tables of one query."""
+    """Makes result tables of one query; a stage that remembers nothing."""
 
     def __init__(self, query: Query, windows: Sequence[BaseWindow]):
         self._windows = windows
@@ -24,23 +25,42 @@ class ResultBuilder:
         self._time_type = query.time_type
         self._ends_exist = any(relation.window.ends_by_time for relation in query.inputs)
         self._outputs: list[Column | Evaluator] = [
-            one.expr if isinstance(one.expr, Column) else compile_expression(one.expr) for one in query.outputs
+            output.expr if isinstance(output.expr, Column) else compile_expression(output.expr)
+            for output in query.outputs
         ]
         self._columns = tuple(
-            dict.fromkeys((column.input, column.name) for one in query.outputs for column in columns_of(one.expr))
+            dict.fromkeys((column.input, column.name) for output in query.outputs for column in columns_of(output.expr))
         )
         payload = [dict(window.layout.payload) for window in windows]
         self._large = [(number, name) for number, name in self._columns if can_be_large(payload[number][name])]
 
-    def empty(self) -> pa.Table:
-        """A result without rows."""
-        return self._schema.empty_table()
-
-    def tables(self, results: Combos) -> Iterator[pa.Table]:
+    def take(self, results: Combos) -> Iterator[pa.Table]:
         """One row per result, with `valid_from` and `valid_to` last; in pieces if values are large."""
         columns = [(self._windows[number].columns[name], number) for number, name in self._large]
         for piece in pieces(columns, results.rows):
             yield from in_pieces(lambda begin, end: self._table(results, begin, end), piece.start, piece.stop)
+
+    def advance(self, watermark: int) -> Iterator[pa.Table]:
+        return iter(())
+
+    def finish(self) -> Iterator[pa.Table]:
+        return iter(())
+
+    def renumber(self, number: int, renumbering: Renumbering) -> None:
+        pass
+
+    def keeps_from(self) -> int:
+        return int(LARGEST)
+
+    @property
+    def nbytes(self) -> int:
+        return 0
+
+    def snapshot(self) -> StoredStage:
+        return StoredStage(self._schema.empty_table(), {})
+
+    def restore(self, stored: StoredStage) -> None:
+        pass
 
     def _table(self, results: Combos, begin: int, end: int) -> pa.Table:
         results = Combos(*(array[begin:end] for array in results))
@@ -50,7 +70,8 @@ class ResultBuilder:
             for number, name in self._columns
         }
         arrays = [
-            values[one.input, one.name] if isinstance(one, Column) else one(values, length) for one in self._outputs
+            values[output.input, output.name] if isinstance(output, Column) else output(values, length)
+            for output in self._outputs
         ]
         arrays.append(self._times(results.starts))
         arrays.append(self._times(results.ends) if self._ends_exist else pa.nulls(length, self._time_type))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -25,20 +25,26 @@ _MAGIC = b"MIDSTREAM-SNAPSHOT"
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What else the engine remembers, the rows of each input's base window by alias, and results that wait."""
+    """What else the engine remembers, the rows of each input's base window by alias, and results that wait.
+
+    `stage` has the tables of an output stage that remembers more than such results, by name.
+    """
 
     meta: dict[str, Any]
     windows: dict[str, pa.Table]
     held: pa.Table
+    stage: dict[str, pa.Table] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         rows = sum(table.num_rows for table in self.windows.values())
         return f"<midstream.Snapshot of {self.meta.get('plan')}: {rows} rows>"
 
     @classmethod
-    def of(cls, meta: dict[str, Any], windows: dict[str, pa.Table], held: pa.Table) -> Snapshot:
+    def of(
+        cls, meta: dict[str, Any], windows: dict[str, pa.Table], held: pa.Table, stage: dict[str, pa.Table]
+    ) -> Snapshot:
         """A snapshot that shares nothing with what it was taken of."""
-        return cls(json.loads(json.dumps(meta)), windows, held)
+        return cls(json.loads(json.dumps(meta)), windows, held, stage)
 
     def to_bytes(self) -> bytes:
         """One string of bytes that `from_bytes` takes back.
@@ -49,9 +55,12 @@ class Snapshot:
         """
         blobs = {alias: _to_ipc(table) for alias, table in self.windows.items()}
         held = _to_ipc(self.held)
-        lengths = {alias: len(blob) for alias, blob in blobs.items()}
-        text = json.dumps({"meta": self.meta, "windows": lengths, "held": len(held)}).encode()
-        content = b"".join([len(text).to_bytes(8, "little"), text, *blobs.values(), held])
+        stage = {name: _to_ipc(table) for name, table in self.stage.items()}
+        header: dict[str, Any] = {"meta": self.meta, "windows": _lengths(blobs), "held": len(held)}
+        if stage:
+            header["stage"] = _lengths(stage)
+        text = json.dumps(header).encode()
+        content = b"".join([len(text).to_bytes(8, "little"), text, *blobs.values(), held, *stage.values()])
         prefix = [_MAGIC, VERSION.to_bytes(2, "little"), zlib.crc32(content).to_bytes(4, "little")]
         return b"".join([*prefix, content])
 
@@ -74,11 +83,13 @@ class Snapshot:
             raise SnapshotError("snapshot: damaged or cut off; take it from another copy")
         at = begin + 8 + int.from_bytes(data[begin : begin + 8], "little")
         header = json.loads(data[begin + 8 : at])
-        windows: dict[str, pa.Table] = {}
-        for alias, length in header["windows"].items():
-            windows[alias] = _from_ipc(data[at : at + length])
+        tables = []
+        for length in (*header["windows"].values(), header["held"], *header.get("stage", {}).values()):
+            tables.append(_from_ipc(data[at : at + length]))
             at += length
-        return cls(header["meta"], windows, _from_ipc(data[at : at + header["held"]]))
+        windows = dict(zip(header["windows"], tables, strict=False))
+        held, *stage = tables[len(windows) :]
+        return cls(header["meta"], windows, held, dict(zip(header.get("stage", {}), stage, strict=True)))
 
 
 def _bytes(given: BytesLike) -> bytes:
@@ -99,6 +110,10 @@ def check_version(version: int) -> None:
             f"snapshot: format version {version}, but this Midstream reads version {VERSION}; "
             "go on with the Midstream that wrote it"
         )
+
+
+def _lengths(blobs: Mapping[str, bytes]) -> dict[str, int]:
+    return {name: len(blob) for name, blob in blobs.items()}
 
 
 def _to_ipc(table: pa.Table) -> bytes:
