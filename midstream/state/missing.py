@@ -274,7 +274,8 @@ class Missing:
             ids = box.newest(number, head, limit)
             if len(ids):
                 return ids
-            self._boxes.remove(box)
+            if box.remaining(number, head) == 0:
+                self._boxes.remove(box)
         return np.empty(0, np.int64)
 
     def covered(self, combos: Combos, number: int, floor: int, pending: Collection[int] = ()) -> Mask | None:

@@ -7,6 +7,7 @@ import random
 import pytest
 
 import midstream as ms
+from midstream.engine.executors.tree import Tree
 from midstream.engine.joins.filling import Filler
 from midstream.engine.joins.level_filling import LevelFiller
 from midstream.plan import parse_plan
@@ -36,11 +37,18 @@ def test_both_ways_fill_the_same(small: Small, seed: int) -> None:
         if rng.random() < 0.3:
             plan = parse_plan(draw_plan(rng, small.size), ALIASES[: small.size])
             for engine in (plain, levels):
-                executor = executor_of(engine).successor(plan, Cause("migration"))
-                engine._pipeline._executor = executor
-            executor_of(plain).filler = Filler(windows_of(plain))
+                new = Tree().make(query, plan, windows_of(engine))
+                new.start(Cause("migration"), executor_of(engine).hand_over())
+                engine._pipeline._executor = new
+            executor_of(plain).filler = Filler(windows_of(plain), executor_of(plain).prober)
         assert isinstance(executor_of(levels).filler, LevelFiller)
         assert sorted_rows(plain.push(push)) == sorted_rows(levels.push(push))
+        assert states_of(plain) == states_of(levels)
+        limit = rng.choice([0, 0, 0, 2, 5])
+        for engine in (plain, levels):
+            executor = executor_of(engine)
+            for node in executor.joins():
+                executor.filler.fill_some(node, limit, engine._pipeline._purged_to)
         assert states_of(plain) == states_of(levels)
         audit(plain, small, count)
         filled += executor_of(plain).filler.rows_filled

@@ -196,6 +196,7 @@ def test_the_newest_rows_are_those_of_one_cause() -> None:
     missing = Missing()
     missing.add(Box((0, 1), marks, eviction, rows={0: np.array([2, 8])}), heads)
     missing.add(Box((0, 1), marks, mine, rows={0: np.array([3, 5, 8])}), heads)
+    assert missing.newest(0, 1, 0, mine).tolist() == []
     assert missing.newest(0, 1, 2, mine).tolist() == [8, 5]
     for ids in ([8, 5], [3]):
         claimed = np.array(ids)

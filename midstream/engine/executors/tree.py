@@ -10,6 +10,7 @@ One chunk, at a join with children L and R whose deltas dL and dR are known:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from midstream.engine.joins.comparison import StateShape, compare_states, state_
 from midstream.engine.joins.filling import Filler, drain, store
 from midstream.engine.joins.level_filling import LevelFiller
 from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode, build, indexes_used
+from midstream.engine.joins.probing import Prober
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import SMALLEST, Combos
 from midstream.plan.tree import Plan, quoted
@@ -47,6 +49,14 @@ class Tree:
         return state_shapes(query, plan)
 
 
+class _Chunk(NamedTuple):
+    """Rows that have just entered the windows by input, the first id of each, and the time before which all is dead."""
+
+    deltas: Mapping[int, Delta]
+    first_ids: Mapping[int, int]
+    floor: int
+
+
 class TreeExecutor:
     """Runs one plan over base windows that it shares with whoever else needs them.
 
@@ -68,7 +78,8 @@ class TreeExecutor:
         self._known = KnownRows(since)
         self._shapes = state_shapes(query, plan)
         self._root = build(query, plan.root, windows)
-        self.filler: Filler = LevelFiller(windows)
+        self.prober = Prober(query, windows)
+        self.filler: Filler = LevelFiller(windows, self.prober)
 
     def start(self, cause: Cause, handed_over: Sequence[HeldState] = ()) -> None:
         """Keep what both plans have in common and declare the rest missing for this cause.
@@ -157,7 +168,8 @@ class TreeExecutor:
 
     def indexes_used(self) -> Iterator[IndexUsed]:
         """The hash indexes of base windows that this plan probes."""
-        return indexes_used(self.joins())
+        yield from indexes_used(self.joins())
+        yield from self.prober.indexes_used()
 
     def joins(self) -> Iterator[JoinNode]:
         """The joins of the plan, children first."""
@@ -180,31 +192,31 @@ class TreeExecutor:
         joins = list(self.joins())
         if any(node.lacks_entries for node in joins):
             self.filler.fill_ahead(joins, deltas, floor)
-        left, right = self._delta(root.left, deltas, floor), self._delta(root.right, deltas, floor)
+        chunk = _Chunk(deltas, {number: int(delta.ids[0]) for number, delta in deltas.items() if len(delta)}, floor)
+        left, right = self._delta(root.left, chunk), self._delta(root.right, chunk)
         block = result_block(len(root.inputs), root.least_block, max(len(left), len(right)))
-        yield from emitted(self._pairs(root, left, right, block, floor), block, root.inputs)
+        yield from emitted(self._pairs(root, left, right, block, chunk), block, root.inputs)
 
-    def _delta(self, node: LiveNode, deltas: Mapping[int, Delta], floor: int) -> Delta:
+    def _delta(self, node: LiveNode, chunk: _Chunk) -> Delta:
         """The combinations of a node that contain a new row."""
         if isinstance(node, LeafNode):
-            return deltas.get(node.number) or Delta.of_rows(node.number, np.empty(0, np.int64), self._windows)
-        left, right = self._delta(node.left, deltas, floor), self._delta(node.right, deltas, floor)
+            return chunk.deltas.get(node.number) or Delta.of_rows(node.number, np.empty(0, np.int64), self._windows)
+        left, right = self._delta(node.left, chunk), self._delta(node.right, chunk)
         block = Block(len(node.inputs), max(node.least_block, len(left) + len(right)), False)
-        drain(self._pairs(node, left, right, block, floor))
+        drain(self._pairs(node, left, right, block, chunk))
         return Delta(node.inputs, block.content(), self._windows)
 
-    def _pairs(self, node: JoinNode, left: Delta, right: Delta, block: Block, floor: int) -> Iterator[None]:
+    def _pairs(self, node: JoinNode, left: Delta, right: Delta, block: Block, chunk: _Chunk) -> Iterator[None]:
         # What new rows of a leaf touch has been filled ahead.
         if len(right) and isinstance(node.right, JoinNode):
-            self.filler.fill_for(node.left, right, floor)
+            self.filler.fill_for(node.left, right, chunk.floor)
         if len(left) and isinstance(node.left, JoinNode):
-            self.filler.fill_for(node.right, left, floor)
+            self.filler.fill_for(node.right, left, chunk.floor)
         if len(right):
-            before = {node.left.number: int(left.ids[0])} if isinstance(node.left, LeafNode) and len(left) else None
-            yield from node.matches(right, node.left, block, before, self._known.since)
+            yield from self.prober.matches(node, right, node.left, block, chunk.first_ids, self._known.since)
             store(node.right, right)
         if len(left):
-            yield from node.matches(left, node.right, block, None, self._known.since)
+            yield from self.prober.matches(node, left, node.right, block, None, self._known.since)
             store(node.left, left)
 
     def purge(self, watermark: int) -> None:

@@ -8,6 +8,8 @@
                                 each combination of C with one of the rows probes the other child of Q,
                                 which is filled for it first, like for any probe
 
+A state that only nested loops lead to is not filled for a probe: that goes through the windows (`probing`).
+
 A fill restores what a state should have had all along. It is never part of a delta and never emits. Any number of boxes
 is right, also such that overlap: each candidate is made once, and counts if one of the boxes has it.
 """
@@ -22,6 +24,7 @@ import numpy as np
 from midstream.engine.joins.access import HashPath
 from midstream.engine.joins.combos import Block, Delta, selected
 from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode
+from midstream.engine.joins.probing import Prober
 from midstream.kernels import checks as check_kernels
 from midstream.kernels.types import Combos
 from midstream.state.indexes import Ints
@@ -53,8 +56,9 @@ class Bounds(NamedTuple):
 class Filler:
     """Fills the states of one plan, and counts what that took."""
 
-    def __init__(self, windows: Sequence[BaseWindow]):
+    def __init__(self, windows: Sequence[BaseWindow], prober: Prober):
         self._windows = windows
+        self._prober = prober
         self.rows_filled = 0
         self.entries_filled = 0
 
@@ -69,7 +73,7 @@ class Filler:
                     self.fill_for(child, deltas[sibling.number], floor)
 
     def fill_for(self, node: LiveNode, probing: Delta, floor: int) -> None:
-        """Make a node hold every combination that a probe with this delta could find."""
+        """Make a node hold every combination that a probe with this delta could find in its state."""
         if isinstance(node, JoinNode) and node.lacks_entries:
             assert node.path is not None and node.state is not None
             claimed = node.path.claim(probing, node.state.missing)
@@ -148,7 +152,7 @@ class Filler:
         block = Block(len(node.inputs), max(node.least_block, len(part) + len(part) // 4), False)
         if len(part):
             before, since = bounds.last_rows(other.inputs), bounds.first_rows(other.inputs)
-            drain(node.matches(part, other, block, before, since))
+            drain(self._prober.matches(node, part, other, block, before, since))
         return Delta(node.inputs, block.content(), self._windows)
 
     def _leads_to_entries(self, child: JoinNode, number: int) -> bool:

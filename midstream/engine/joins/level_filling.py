@@ -28,6 +28,7 @@ from collections.abc import Mapping, Sequence
 from midstream.engine.joins.combos import Delta
 from midstream.engine.joins.filling import Bounds, Filler, store
 from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode
+from midstream.engine.joins.probing import Prober
 from midstream.state.indexes import Ints
 from midstream.state.missing import Box
 from midstream.state.window import BaseWindow
@@ -57,8 +58,8 @@ class _Round:
 class LevelFiller(Filler):
     """Fills by rounds, and uses twins."""
 
-    def __init__(self, windows: Sequence[BaseWindow]):
-        super().__init__(windows)
+    def __init__(self, windows: Sequence[BaseWindow], prober: Prober):
+        super().__init__(windows, prober)
         self._round = _Round()
 
     def fill_ahead(self, joins: Sequence[JoinNode], deltas: Mapping[int, Delta], floor: int) -> None:

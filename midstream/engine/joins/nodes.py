@@ -66,6 +66,11 @@ class JoinNode:
         """Whether combinations may be missing from the state."""
         return self.state is not None and bool(self.state.missing)
 
+    @property
+    def is_probed_by_route(self) -> bool:
+        """Whether probes go through the windows: the state lacks entries, and no index says which a probe needs."""
+        return self.lacks_entries and self.path is not None and self.path.access is Access.LOOP
+
     def other(self, child: LiveNode) -> LiveNode:
         return self.right if child is self.left else self.left
 

@@ -117,12 +117,7 @@ def _outcome(rows: pa.Table) -> Outcome:
             f"Moving State's {moving_state:.1f}x"
         )
         if own > max(1.5, _FLAT * wider):
-            why = (
-                ": a probe by nested loops finds no rows to fill by, and fills the whole state"
-                if joins == _LOOPS
-                else ""
-            )
-            problems.append(f"JISC's latency grows with the window for {joins}{why}")
+            problems.append(f"JISC's latency grows with the window for {joins}")
         if moving_state < (wider if joins == _LOOPS else own):
             than = "the window" if joins == _LOOPS else "JISC's"
             problems.append(f"Moving State's latency does not grow faster than {than} for {joins}")
