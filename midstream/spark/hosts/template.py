@@ -5,9 +5,10 @@ at the start of a query and after the loss of its host. Instead an executor pays
 asks the executor's template, and the first worker to find none starts it. A fork takes milliseconds, and the memory of
 what was loaded is shared.
 
-The template has no threads and no engine. It leaves when nobody has come for a while, or at once when the executor's
-JVM or its Python daemon is gone; hosts live on without it. Whoever starts it hands it the lock of its name, locked, so
-that there is one of a name from the first moment.
+The template has no engine and starts no threads; those of Arrow's memory allocator and of NumPy's BLAS library come
+through a fork unharmed. It leaves when nobody has come for a while, or at once when the executor's JVM or its Python
+daemon is gone; hosts live on without it. Whoever starts it hands it the lock of its name, locked, so that there is one
+of a name from the first moment.
 """
 
 from __future__ import annotations
