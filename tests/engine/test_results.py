@@ -8,7 +8,7 @@ import pytest
 
 import midstream as ms
 from midstream.cql.model import Query
-from midstream.engine.executors import tree
+from midstream.engine.joins import combos
 
 from .audit import executor_of
 
@@ -33,14 +33,14 @@ def test_many_results_come_in_several_pieces(where: str) -> None:
     engine = ms.Engine(query_of(2, where))
     pieces = list(engine.push_batches({"a": rows([0] * 600), "b": rows([0] * 500)}))
     assert len(pieces) > 2
-    assert all(0 < piece.num_rows <= tree._LARGEST_RESULT_BLOCK for piece in pieces)
+    assert all(0 < piece.num_rows <= combos._LARGEST_RESULT_BLOCK for piece in pieces)
     whole = pa.concat_tables(pieces)
     pairs = np.asarray(whole.column("a")) * 1000 + np.asarray(whole.column("b"))
     assert whole.num_rows == 300_000 == len(np.unique(pairs)) == engine.stats().rows_out
 
 
 def test_a_block_is_larger_than_any_piece_that_fits_it() -> None:
-    assert tree._LARGEST_RESULT_BLOCK == 131_072
+    assert combos._LARGEST_RESULT_BLOCK == 131_072
     engine = ms.Engine(query_of(2, "a.k = b.k"))
     (piece,) = engine.push_batches({"a": rows([1, 2, 3]), "b": rows([3, 2])})
     assert piece.num_rows == 2
@@ -73,8 +73,10 @@ def test_a_fill_shows_only_in_the_state() -> None:
     assert len(state) == 6 and not state.missing
 
 
-def test_results_of_one_push_in_several_pieces_with_a_hole() -> None:
-    query = query_of(3, "a.k = b.k AND b.k = c.k")
+@pytest.mark.parametrize("where", ["a.k = b.k AND b.k = c.k", "a.k = b.k AND b.k * c.k = 0"], ids=["hash", "theta"])
+def test_results_of_one_push_in_several_pieces_with_a_hole(where: str) -> None:
+    """A theta goes through the windows instead of filling the hole."""
+    query = query_of(3, where)
     engine = ms.Engine(query, plan="((a b) c)")
     engine.push({"a": rows([0] * 60), "b": rows([0] * 60)})
     engine = ms.Engine.restore(query, engine.snapshot())
