@@ -95,9 +95,17 @@ class _Change:
 
 
 def estimate(
-    query: Query, old: Plan, new: Plan, measured: Measured | None = None, *, push_rows: int = PUSH_ROWS
+    query: Query,
+    old: Plan,
+    new: Plan,
+    measured: Measured | None = None,
+    *,
+    push_rows: int = PUSH_ROWS,
+    executors: tuple[str, str] = ("tree", "tree"),
 ) -> MigrationEstimate:
     """What a change from one plan to another would cost, at pushes of so many rows.
+
+    `executors` are those that the old plan runs on and the new one would. Nothing is made or changed.
 
     >>> import midstream as ms
     >>> from midstream.lab.generate import common_key
@@ -110,8 +118,8 @@ def estimate(
     >>> [(one.strategy, one.length) for one in found.strategies if one.manner == "two plans"]
     [('parallel-track', 60.0), ('genmig', 60.0), ('genmig-reference-point', 60.0)]
     """
-    tree = find_executor("tree", "estimate")
-    proposal = Proposal(query, old, new, tree, tree)
+    before, after = (find_executor(executor, "estimate") for executor in executors)
+    proposal = Proposal(query, old, new, before, after)
     states, computed = _states(proposal, measured)
     change = _Change(query, old, new, computed, measured, push_rows)
     found = []

@@ -174,16 +174,17 @@ class BaseWindow:
         numbers = ArrivalNumbers(self._ordinals, self.arrival_ends)
         self._expiry.rows_came(self.ring(), numbers, rows.first_ordinal, rows.stream_arrivals)
 
-    def has_index(self, classes: tuple[int, ...], at_once: int) -> bool:
-        """Whether there is an index on a composite key; it is made if the window holds at most `at_once` rows."""
+    def may_be_indexed(self, classes: tuple[int, ...], at_once: int) -> bool:
+        """Whether there is an index on these key classes, or the window has at most `at_once` rows to index."""
+        return classes in self.hash_indexes or len(self) <= at_once
+
+    def add_index(self, classes: tuple[int, ...]) -> None:
+        """Index the rows by a composite key, unless they are."""
         if classes not in self.hash_indexes:
-            if len(self) > at_once:
-                return False
             index = HashIndex(self.capacity)
             codes = composite([rings.read(self.codes[number], self.head, self.tail) for number in classes])
             index.insert(self.head, codes, *self._intervals())
             self.hash_indexes[classes] = index
-        return True
 
     def keep_composites(self, used: Collection[tuple[int, ...]]) -> None:
         """Forget indexes on composite keys but these: each costs memory, and time whenever rows enter.

@@ -43,7 +43,7 @@ class Model:
 
     def __init__(self) -> None:
         self.window = BaseWindow(layout())
-        assert self.window.has_index((0, 3), 1)
+        self.window.add_index((0, 3))
         self.rows: dict[int, Row] = {}
         self.packed = 0
 

@@ -18,6 +18,7 @@ from midstream.engine.executors.known_rows import KnownRows
 from midstream.engine.executors.protocol import Filled, HeldState, IndexUsed
 from midstream.engine.joins.combos import Delta, emitted, result_block
 from midstream.engine.joins.comparison import StateShape
+from midstream.engine.joins.nodes import add_indexes
 from midstream.engine.joins.routes import Route
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
@@ -55,7 +56,8 @@ class StemsExecutor:
         }
 
     def start(self, cause: Cause, handed_over: Sequence[HeldState] = ()) -> None:
-        """There are no states, so none are taken over and none are missing."""
+        """Index what the routes probe. There are no states, so none are taken over and none are missing."""
+        add_indexes(self._windows, self.indexes_used())
 
     def process(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
         """Take rows that have just entered the windows through all other windows; yields results."""

@@ -21,7 +21,7 @@ from midstream.engine.joins.combos import Block, Delta, emitted, heads_of, resul
 from midstream.engine.joins.comparison import StateShape, compare_states, state_shapes
 from midstream.engine.joins.filling import Filler, drain, store
 from midstream.engine.joins.level_filling import LevelFiller
-from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode, build, indexes_used
+from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode, add_indexes, build, indexes_used
 from midstream.engine.joins.probing import Prober
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import SMALLEST, Combos
@@ -87,6 +87,7 @@ class TreeExecutor:
         What kept states lack because of earlier migrations is this one's to fill from now on. States that this plan
         does not need leave it their memory.
         """
+        add_indexes(self._windows, self.indexes_used())
         nodes = {frozenset(node.inputs): node for node in self.joins() if node.state is not None}
         held = {one.shape.identity: one.state for one in handed_over}
         shapes = [one.shape for one in handed_over]

@@ -128,12 +128,21 @@ def indexes_used(joins: Iterable[JoinNode]) -> Iterator[tuple[int, tuple[int, ..
                 yield child.number, child.path.classes
 
 
+def add_indexes(windows: Sequence[BaseWindow], used: Iterable[tuple[int, tuple[int, ...]]]) -> None:
+    """Give the windows the hash indexes that probes are going to use."""
+    for number, classes in used:
+        windows[number].add_index(classes)
+
+
 #: A window with more rows gets no new index: one class of a composite key finds its rows and the others are checked.
 INDEXED_AT_ONCE = 1 << 15
 
 
 def build(query: Query, node: Node, windows: Sequence[BaseWindow], indexed_at_once: int = INDEXED_AT_ONCE) -> LiveNode:
-    """Live nodes for a plan's tree, every join state empty and complete."""
+    """Live nodes for a plan's tree, every join state empty and complete.
+
+    It changes nothing: what its paths need of the windows has to be there before they are taken, see `add_indexes`.
+    """
     if isinstance(node, Leaf):
         return LeafNode(node.input, windows[node.input])
     meter = windows[0].meter
@@ -144,7 +153,7 @@ def build(query: Query, node: Node, windows: Sequence[BaseWindow], indexed_at_on
     for child, path in ((left, left.path), (right, right.path)):
         if isinstance(child, JoinNode):
             child.state = JoinState(child.inputs, path.access, meter=meter)
-        elif isinstance(path, HashPath) and not child.window.has_index(path.classes, indexed_at_once):
+        elif isinstance(path, HashPath) and not child.window.may_be_indexed(path.classes, indexed_at_once):
             child.path = HashPath(query, child.inputs, path.classes[:1], windows)
     used_band = left.path.number if isinstance(left.path, BandPath) else None
     return JoinNode(left, right, checks_of_join(query, left.inputs, right.inputs, used_band, windows), meter)

@@ -24,8 +24,8 @@ _LARGEST_BLOCK = 1 << 17
 class Route:
     """The way of combinations over the inputs `start` through the windows of all `others`, preferably in their order.
 
-    `inputs` are those of what comes out, in the order of its columns. Indexes on composite keys are built for windows
-    of at most `indexed_at_once` rows; otherwise those that there are have to do.
+    `inputs` are those of what comes out, in the order of its columns. It counts on an index on
+    a composite key where a window has one or at most `indexed_at_once` rows; `indexes_used` names those to add.
     """
 
     def __init__(
