@@ -10,8 +10,10 @@ import random
 import pytest
 
 import midstream as ms
-from midstream.engine.executors import tree
-from midstream.engine.executors.tree import TreeExecutor
+from midstream.engine.executors import registry
+from midstream.engine.executors.tree import Tree, TreeExecutor
+from midstream.engine.joins import comparison
+from midstream.plan import parse_plan
 from midstream.state.missing import Cause
 
 from ..engine import test_invariant as engine_invariant
@@ -24,6 +26,8 @@ from .audit import audit
 
 @pytest.fixture(autouse=True)
 def keep_roots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that engines make, and those that tests make themselves."""
+    monkeypatch.setattr(registry, "EXECUTORS", (Tree(keeps_root=True),))
     monkeypatch.setitem(TreeExecutor.__init__.__kwdefaults__, "keeps_root", True)  # type: ignore[arg-type]
 
 
@@ -69,15 +73,17 @@ def test_the_results_of_all_strategies_are_kept(strategy: str) -> None:
 
 def test_many_results_are_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are, no plan computes them again."""
-    monkeypatch.setattr(tree, "REINDEXED_AT_ONCE", 0)
+    monkeypatch.setattr(comparison, "REINDEXED_AT_ONCE", 0)
     small, rng, count = CASES[0], random.Random("handed over"), Count()
     engine = ms.Engine(small.query(), plan=draw_plan(rng, small.size))
     handed = 0
     for push in draw_pushes(rng, small, 25):
         engine.push(push)
         before = kept_results(engine)
-        plan = ms.Engine(small.query(), plan=draw_plan(rng, small.size)).plan
-        engine._pipeline._executor = executor_of(engine).successor(plan, Cause("migration"))
+        plan = parse_plan(draw_plan(rng, small.size), engine.query.aliases)
+        new = TreeExecutor(engine.query, plan, engine._pipeline._windows)
+        new.start(Cause("migration"), executor_of(engine).hand_over())
+        engine._pipeline._executor = new
         audit_small(engine, small, count)
         assert kept_results(engine) == before
         handed += before
@@ -85,7 +91,7 @@ def test_many_results_are_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_tree_keeps_results_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TreeExecutor.__init__.__kwdefaults__, "keeps_root", False)  # type: ignore[arg-type]
+    monkeypatch.undo()
     small, rng = CASES[0], random.Random("unasked")
     engine = ms.Engine(small.query(), plan=draw_plan(rng, small.size))
     assert any(len(sorted_rows(engine.push(push))) for push in draw_pushes(rng, small, 25))

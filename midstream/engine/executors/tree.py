@@ -4,7 +4,7 @@ One chunk, at a join with children L and R whose deltas dL and dR are known:
 
 1. fill what L lacks of what dR will touch, and what R lacks of what dL will touch;
 2. join dR with L as it was before this chunk, then dL with R including dR: every new pair once;
-3. store dL in L and dR in R; hand the pairs up as this join's delta, or emit them at the root.
+3. store dL in L and dR in R; hand the pairs up as this join's delta, or emit them at the root, which may keep them.
 """
 
 from __future__ import annotations
@@ -36,17 +36,20 @@ _REUSED_SHARE = 1 / 4
 
 
 class Tree:
-    """The kind of executor that keeps a state for every join below the root."""
+    """The kind of executor that keeps a state for every join below the root; with `keeps_root`, for the root too."""
 
     name = "tree"
+
+    def __init__(self, keeps_root: bool = False):
+        self._keeps_root = keeps_root
 
     def make(
         self, query: Query, plan: Plan, windows: Sequence[BaseWindow], since: Mapping[int, int] | None = None
     ) -> TreeExecutor:
-        return TreeExecutor(query, plan, windows, since)
+        return TreeExecutor(query, plan, windows, since, keeps_root=self._keeps_root)
 
     def state_shapes(self, query: Query, plan: Plan) -> tuple[StateShape, ...]:
-        return state_shapes(query, plan)
+        return state_shapes(query, plan, self._keeps_root)
 
 
 class _Chunk(NamedTuple):
@@ -61,7 +64,8 @@ class TreeExecutor:
     """Runs one plan over base windows that it shares with whoever else needs them.
 
     With `since`, it knows only rows from these ids on, by input; other inputs, static tables, it knows whole, and what
-    joins these alone it computes when it starts: their rows never come again nor expire.
+    joins these alone it computes when it starts: their rows never come again nor expire. With `keeps_root`, the topmost
+    join keeps its combinations, the results, in a state like any other join.
     """
 
     kind = Tree()
@@ -72,12 +76,18 @@ class TreeExecutor:
         plan: Plan,
         windows: Sequence[BaseWindow],
         since: Mapping[int, int] | None = None,
+        *,
+        keeps_root: bool = False,
     ):
+        if keeps_root:
+            self.kind = Tree(keeps_root=True)
         self.plan = plan
         self._windows = windows
         self._known = KnownRows(since)
-        self._shapes = state_shapes(query, plan)
+        self._shapes = state_shapes(query, plan, keeps_root)
         self._root = build(query, plan.root, windows)
+        if keeps_root and isinstance(self._root, JoinNode):
+            self._root.keep_results(windows)
         self.prober = Prober(query, windows)
         self.filler: Filler = LevelFiller(windows, self.prober)
 
@@ -132,7 +142,7 @@ class TreeExecutor:
         found = []
         for shape in self._shapes:
             state = states[shape.identity]
-            assert state is not None, "every join below the root has a state"
+            assert state is not None, "every join with a shape has a state"
             found.append(HeldState(shape, state))
         return found
 
@@ -196,7 +206,17 @@ class TreeExecutor:
         chunk = _Chunk(deltas, {number: int(delta.ids[0]) for number, delta in deltas.items() if len(delta)}, floor)
         left, right = self._delta(root.left, chunk), self._delta(root.right, chunk)
         block = result_block(len(root.inputs), root.least_block, max(len(left), len(right)))
-        yield from emitted(self._pairs(root, left, right, block, chunk), block, root.inputs)
+        steps = self._pairs(root, left, right, block, chunk)
+        if root.state is not None:
+            steps = self._keeping(steps, root, block)
+        yield from emitted(steps, block, root.inputs)
+
+    def _keeping(self, steps: Iterator[None], root: JoinNode, block: Block) -> Iterator[None]:
+        """The same steps; the results are stored before the block is emptied, and at the end."""
+        for _ in steps:
+            store(root, Delta(root.inputs, block.content(), self._windows))
+            yield
+        store(root, Delta(root.inputs, block.content(), self._windows))
 
     def _delta(self, node: LiveNode, chunk: _Chunk) -> Delta:
         """The combinations of a node that contain a new row."""

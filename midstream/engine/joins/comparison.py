@@ -5,6 +5,7 @@ above finds them, because that is what they are indexed by:
 
     same inputs, found in the same way       kept
     same inputs, found in another way        indexed anew if there are few entries, else computed
+    results, columns in another order        stored anew, however many: nobody probes them, so they have no index
     only in the new plan                     computed
     only in the old plan                     given up
 """
@@ -23,6 +24,8 @@ Fate = Literal["kept", "indexed anew", "computed", "given up"]
 
 #: A state that the new plan finds in another way is indexed anew if it has at most so many entries.
 REINDEXED_AT_ONCE = 1 << 15
+#: How the results that a root keeps are found: by nobody.
+_RESULTS = ("results",)
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,8 @@ class StateChange:
     fate: Fate
 
 
-def state_shapes(query: Query, plan: Plan) -> tuple[StateShape, ...]:
-    """The states of a plan whose joins keep their combinations, children first; the root emits and has none."""
+def state_shapes(query: Query, plan: Plan, keeps_root: bool = False) -> tuple[StateShape, ...]:
+    """The states of a plan whose joins keep their combinations, children first; the root has none or keeps results."""
     shapes: list[StateShape] = []
 
     def walk(node: Node) -> tuple[int, ...]:
@@ -65,7 +68,9 @@ def state_shapes(query: Query, plan: Plan) -> tuple[StateShape, ...]:
                 shapes.append(StateShape(inside, path.signature, path.driver))
         return left + right
 
-    walk(plan.root)
+    everything = walk(plan.root)
+    if keeps_root and not isinstance(plan.root, Leaf):
+        shapes.append(StateShape(everything, _RESULTS, everything[0]))
     place_of = {join.inputs: place for place, join in enumerate(plan.joins())}
     return tuple(sorted(shapes, key=lambda shape: place_of[shape.identity]))
 
@@ -89,5 +94,7 @@ def _fate(old: StateShape | None, new: StateShape, entries: Callable[[frozenset[
         return "computed"
     if old == new:
         return "kept"
+    if new.signature == _RESULTS:
+        return "indexed anew"
     count = entries(old.identity)
     return "computed" if count is not None and count > REINDEXED_AT_ONCE else "indexed anew"

@@ -1,6 +1,6 @@
 """The live nodes of a running plan: leaves that show a base window, joins that keep a state for the join above.
 
-        join            state: none (the root emits)
+        join            state: none (the root emits), unless results are kept
        /    \\
      join    leaf       state: combinations of R and S, found through the path of the join above
     /    \\
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from midstream.cql.model import Query
-from midstream.engine.joins.access import BandPath, HashPath, Path, path_into
+from midstream.engine.joins.access import BandPath, HashPath, LoopPath, Path, path_into
 from midstream.engine.joins.checks import Checks, checks_of_join
 from midstream.engine.joins.combos import Block, Delta
 from midstream.kernels.types import COUNT, VISITED, Layout
@@ -42,7 +42,7 @@ class LeafNode:
 
 @dataclass
 class JoinNode:
-    """A join of two nodes. `state` holds its combinations for the join above; the root has none."""
+    """A join of two nodes. `state` holds its combinations for the join above; the root has none, or keeps results."""
 
     left: LiveNode
     right: LiveNode
@@ -54,6 +54,11 @@ class JoinNode:
     def __post_init__(self) -> None:
         self.inputs: tuple[int, ...] = self.left.inputs + self.right.inputs
         self.slots_visited = 0
+
+    def keep_results(self, windows: Sequence[BaseWindow]) -> None:
+        """Have a state for the combinations of the topmost join, too. Nobody probes it, so it needs no index."""
+        self.path = LoopPath(self.inputs, windows)
+        self.state = JoinState(self.inputs, self.path.access, meter=self.meter)
 
     @property
     def least_block(self) -> int:
