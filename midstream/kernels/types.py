@@ -12,6 +12,9 @@ NO_ID = 0
 AFRESH = -1
 SMALLEST = np.iinfo(np.int64).min
 LARGEST = np.iinfo(np.int64).max
+# The end of an entry that was evicted. No row starts before EARLIEST, so no probe's interval reaches such an entry.
+EVICTED = SMALLEST
+EARLIEST = SMALLEST + 1
 
 # Cells of a cursor: the probing row, where in its chain or run to go on (AFRESH: from the start), what the block holds,
 # and, for measuring, how many slots were visited.

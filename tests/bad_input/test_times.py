@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -139,10 +140,10 @@ def test_a_saturated_end_of_a_timestamp() -> None:
 
 def test_the_smallest_event_times() -> None:
     engine = pair(delay="1000 us")
-    out = engine.push({"a": rows([1, 1], [MIN, MIN + 11]), "b": rows([1], [MIN + 10])})
+    out = engine.push({"a": rows([1, 1], [MIN + 1, MIN + 12]), "b": rows([1], [MIN + 11])})
     assert sorted((row["av"], row["valid_from"], row["valid_to"]) for row in out.to_pylist()) == [
-        (0, MIN + 10, MIN + 10),
-        (1, MIN + 11, MIN + 20),
+        (0, MIN + 11, MIN + 11),
+        (1, MIN + 12, MIN + 21),
     ]
     out = engine.push({"b": rows([1], [MIN + 5], first=9)})
     assert matches(out) == [(0, 9), (1, 9)]
@@ -152,6 +153,21 @@ def test_a_window_is_a_closed_interval() -> None:
     engine = pair(TEXT.replace("b [RANGE 10", "b [RANGE 3"))
     out = engine.push({"a": rows([1, 1, 1, 1], [3, 4, 14, 17]), "b": rows([1], [14])})
     assert matches(out) == [(1, 0), (2, 0), (3, 0)]
+
+
+@pytest.mark.parametrize("time", [pa.int64(), pa.timestamp("us")])
+def test_the_smallest_int64_is_no_event_time(time: pa.DataType) -> None:
+    """It is the end of entries that were evicted; a null may well stand on it."""
+    declared = schema(time=time)
+    engine = pair(left=declared)
+    table = pa.table([pa.array([1, 1]), pa.array([0, 1]), pa.array([MIN, MIN + 1], time)], schema=declared)
+    out = engine.push({"a": table, "b": table})
+    assert out.select(["av", "bv"]).to_pylist() == [{"av": 1, "bv": 1}]
+    assert engine.stats().rejected["a"] == {OUT_OF_RANGE: 1}
+    values = pa.py_buffer(np.array([MIN], np.int64))
+    no_time = pa.Array.from_buffers(time, 1, [pa.py_buffer(bytes(1)), values])
+    engine.push({"a": pa.table([pa.array([1]), pa.array([0]), no_time], schema=declared)})
+    assert engine.stats().rejected["a"] == {OUT_OF_RANGE: 1, NULL_TIME: 1}
 
 
 @pytest.mark.parametrize("unit", ["s", "ms"])

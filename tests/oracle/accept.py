@@ -88,7 +88,7 @@ def refusal(ts: int | None, watermark: int | None, limit: int | None) -> str | N
     """Why a row is not accepted, or None; `limit` is the largest event time that is not too far ahead."""
     if ts is None:
         return NULL_TIME
-    if not INT64_MIN <= ts <= INT64_MAX:
+    if not INT64_MIN < ts <= INT64_MAX:
         return OUT_OF_RANGE
     if watermark is not None and ts < watermark:
         return LATE

@@ -11,7 +11,7 @@ import pyarrow as pa
 from .carried import CARRIED, beside, values_of
 from .expr import Value
 from .queries import Draft, Shape
-from .spec import Push, Row, Source
+from .spec import INT64_MIN, Push, Row, Source
 from .values import EPOCH_2024, LETTERS
 
 WATERMARKS = ("implicit", "implicit", "implicit late", "explicit", "explicit", "explicit late", "per stream", "switch")
@@ -190,6 +190,8 @@ class _Clock:
 
 def _reject(stream: Source, rng: random.Random) -> int | None:
     type_ = stream.schema.field(str(stream.event_time)).type
+    if (type_ == pa.int64() or type_.unit == "us") and rng.random() < 0.3:
+        return INT64_MIN
     if type_ != pa.int64() and type_.unit in ("s", "ms") and rng.random() < 0.3:
         return OUT_OF_RANGE * rng.choice([1, -1])
     return None

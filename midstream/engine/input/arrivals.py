@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from midstream.cql.model import Column, Query, columns_of
 from midstream.cql.plain import plain_type
 from midstream.engine.expressions import compile_expression
-from midstream.kernels.types import SMALLEST
+from midstream.kernels.types import EARLIEST, SMALLEST
 from midstream.state.arrow import validity_of
 from midstream.state.indexes import Ints
 from midstream.state.keys import codes_of, is_hashed
@@ -109,7 +109,7 @@ class InputReader:
         payload: dict[PayloadName, pa.Array | pa.ChunkedArray] = {at: values[at] for at in self._computed}
         payload.update({name: named[self._number, name] for name in self._input.columns})
         if times is None:
-            times = np.full(length, SMALLEST)
+            times = np.full(length, EARLIEST)
         elif kept is not None:
             times = times[kept]
         starts, ends = self._input.window.intervals(times)

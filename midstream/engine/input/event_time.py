@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 from numpy.typing import NDArray
 
-from midstream.kernels.types import LARGEST
+from midstream.kernels.types import EARLIEST, LARGEST
 from midstream.state.arrow import validity_of, values_of
 from midstream.state.indexes import Ints
 
@@ -59,13 +59,17 @@ def judge(column: pa.Array, watermark: int, max_jump: int | None, reached: int |
 
 
 def _microseconds(column: pa.Array) -> tuple[Ints, NDArray[np.bool_] | None]:
-    """Microseconds, and which of them do not fit into 64 bits, if any."""
+    """Microseconds, and which of them are out of range, if any.
+
+    Out of range is what does not fit into 64 bits, and the smallest int64, which is no time: it marks evicted entries.
+    """
     values = values_of(column, "<i8")
-    if not pat.is_timestamp(column.type) or column.type.unit == "us":
-        return values, None
-    if column.type.unit == "ns":
+    unit = column.type.unit if pat.is_timestamp(column.type) else "us"
+    if unit == "ns":
         return values // 1000, None
-    factor = _MICROSECONDS[column.type.unit]
+    if unit == "us" and (len(values) == 0 or values.min() >= EARLIEST):
+        return values, None
+    factor = _MICROSECONDS[unit]
     beyond = (values > LARGEST // factor) | (values < -(LARGEST // factor))
     valid = validity_of(column)
     if valid is not None:

@@ -20,7 +20,7 @@ from midstream.engine.snapshot.format import Snapshot, same_or_reason
 from midstream.engine.snapshot.stored_types import check_types, in_type, types_as_json
 from midstream.errors import QueryError, SnapshotError
 from midstream.kernels import rings as kernels
-from midstream.kernels.types import FIRST_ID
+from midstream.kernels.types import EARLIEST, FIRST_ID
 from midstream.state.arrow import single
 from midstream.state.expiry import expiry_of
 from midstream.state.indexes import Ints
@@ -133,7 +133,8 @@ def stored_rows(reader: InputReader, alias: str, table: pa.Table, watermark: int
             f"restore: the snapshot did not keep column {missing[0]!r} of {alias!r}; "
             "select only columns that the query read when the snapshot was made"
         )
-    starts, ends = layout.window.intervals(_integers(table, "start"))
+    # Snapshots of earlier versions have static rows that start at the smallest int64, which is no time any more.
+    starts, ends = layout.window.intervals(np.maximum(_integers(table, "start"), EARLIEST))
     ordinals = _integers(table, "ordinal") if layout.tracks_arrivals else None
     kept = expiry_of(layout.window, FIRST_ID).still_valid(ends, ordinals, watermark, next_ordinal)
     if not kept.all():
