@@ -9,6 +9,7 @@ from dataclasses import dataclass
 class StateStats:
     """One base window or join state, or the output stage. `holes` counts live rows whose combinations may be missing.
 
+    `rows` counts rows or entries: none that were evicted, but those that have expired and were not collected yet.
     `aliases` are the inputs whose rows it has; `name` shows them as a plan does, with quotes where a plan needs them.
     """
 

@@ -19,7 +19,7 @@ from midstream.kernels.boxes import FILLING, MISSING, set_state, state_at
 from midstream.kernels.caching import kernel
 from midstream.kernels.hashing import bucket_hash, secrets_of
 from midstream.kernels.memory import prefetch
-from midstream.kernels.types import AFRESH, COUNT, NEXT, NO_ID, ROW, VISITED, Combos
+from midstream.kernels.types import AFRESH, COUNT, EVICTED, NEXT, NO_ID, ROW, VISITED, Combos
 
 AHEAD_BUCKET = 24
 AHEAD_SLOT = 12
@@ -60,8 +60,8 @@ def insert(chains, first, keys, starts, ends):
 
 
 @kernel
-def store(chains, ring, ring_keys, keys, combos):
-    """Write combinations with their keys into a ring from its tail on, and enter them."""
+def store(chains, ring, keys, combos):
+    """Write combinations into a ring from its tail on, and enter them with their keys."""
     buckets, slots, seed = chains
     secrets = secrets_of(seed)
     starts, ends, members, _, tail = ring
@@ -80,7 +80,6 @@ def store(chains, ring, ring_keys, keys, combos):
         slot = (tail + i) & slot_mask
         starts[slot] = combos.starts[i]
         ends[slot] = combos.ends[i]
-        ring_keys[slot] = key
         for k in range(width):
             members[slot, k] = combos.rows[i, k]
         slots[slot, 0] = key
@@ -105,6 +104,15 @@ def relink(chains, head, tail):
         bucket = bucket_hash(slots[slot, 0], secrets) & bucket_mask
         slots[slot, 3] = buckets[bucket]
         buckets[bucket] = entry
+
+
+@kernel
+def end(chains, entries):
+    """These entries were evicted: from now on no probe accepts them."""
+    slots = chains.slots
+    slot_mask = slots.shape[0] - 1
+    for i in range(entries.size):
+        slots[entries[i] & slot_mask, 2] = EVICTED
 
 
 @kernel
@@ -210,7 +218,10 @@ def claim(chains, head, keys, mark, states, base):
 
 @kernel
 def find(chains, head, keys, found, cursor):
-    """The ids of all entries with one of these keys, once per probing key, until `found` is full; as `probe`."""
+    """The ids of all entries with one of these keys, once per probing key, until `found` is full; as `probe`.
+
+    Those that were evicted are left out.
+    """
     buckets, slots, seed = chains
     secrets = secrets_of(seed)
     bucket_mask = buckets.size - 1
@@ -224,7 +235,7 @@ def find(chains, head, keys, found, cursor):
             entry = buckets[bucket_hash(key, secrets) & bucket_mask]
         while entry >= head:
             slot = entry & slot_mask
-            if slots[slot, 0] == key:
+            if slots[slot, 0] == key and slots[slot, 2] != EVICTED:
                 if count == found.size:
                     cursor[ROW] = row
                     cursor[NEXT] = entry

@@ -1,4 +1,4 @@
-"""Rings: gathering values by id, finding the first live row, and collecting dead entries."""
+"""Rings: gathering values by id, finding the first live row, evicting entries, and collecting dead ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from midstream.kernels.caching import kernel
+from midstream.kernels.types import EVICTED
 
 
 @kernel
@@ -96,31 +97,65 @@ def dead_of_sample(ring, watermark, floors, samples, offset):
 
 
 @kernel
-def collect(ring, keys, watermark, floors, budget):
+def evict(ring, column, chosen, base):
+    """End the entries whose row in a column is chosen, ``chosen[i]`` being about row ``base + i``; their ids."""
+    mask = ring.ends.size - 1
+    found = np.empty(ring.tail - ring.head, np.int64)
+    count = 0
+    for entry in range(ring.head, ring.tail):
+        slot = entry & mask
+        place = ring.members[slot, column] - base
+        if place >= 0 and place < chosen.size and chosen[place] and ring.ends[slot] != EVICTED:
+            ring.ends[slot] = EVICTED
+            found[count] = entry
+            count += 1
+    return found[:count].copy()
+
+
+@kernel
+def living(ring, watermark, floors):
+    """The ids of the entries that are not dead; the watermark is after the end of evicted ones."""
+    mask = ring.ends.size - 1
+    ids = np.empty(ring.tail - ring.head, np.int64)
+    count = 0
+    for entry in range(ring.head, ring.tail):
+        if not _is_dead(ring.ends, ring.members, entry & mask, watermark, floors):
+            ids[count] = entry
+            count += 1
+    return ids[:count]
+
+
+@kernel
+def collect(ring, watermark, floors, budget):
     """Forget dead entries at the head of a ring; move up to `budget` live ones that stand in the way to its tail.
 
-    `keys` has a key per slot, which moves along. Returns the new head and the new tail. There is room for the moves:
-    each takes the place of an entry that left.
+    Returns the new head, how many entries that left were evicted, and the former ids of those that moved to the ids
+    from the tail on. There is room for the moves: each takes the place of an entry that left.
     """
     starts, ends, members, head, tail = ring
     mask = ends.size - 1
     stop = tail
     width = members.shape[1]
+    moved = np.empty(min(budget, tail - head), np.int64)
+    count = 0
+    evicted = 0
     while head < stop:
         slot = head & mask
         if not _is_dead(ends, members, slot, watermark, floors):
-            if budget == 0:
+            if count == moved.size:
                 break
-            budget -= 1
+            moved[count] = head
+            count += 1
             to = tail & mask
             starts[to] = starts[slot]
             ends[to] = ends[slot]
-            keys[to] = keys[slot]
             for k in range(width):
                 members[to, k] = members[slot, k]
             tail += 1
+        elif ends[slot] == EVICTED:
+            evicted += 1
         head += 1
-    return head, tail
+    return head, evicted, moved[:count].copy()
 
 
 @kernel

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from midstream.kernels.caching import kernel
-from midstream.kernels.types import AFRESH, COUNT, LARGEST, NEXT, ROW, SMALLEST, VISITED
+from midstream.kernels.types import AFRESH, COUNT, EVICTED, LARGEST, NEXT, ROW, SMALLEST, VISITED
 
 
 @kernel
@@ -104,9 +104,13 @@ def probe(run, ring, ranges, combos, out, cursor, layout):
 
 
 @kernel
-def find(run, head, lows, highs, found, cursor):
-    """The ids of all entries of a run with a value in one of the ranges, until `found` is full; as `probe`."""
+def find(run, ring, lows, highs, found, cursor):
+    """The ids of all entries of a run with a value in one of the ranges, until `found` is full; as `probe`.
+
+    Those that were evicted are left out.
+    """
     values, ids = run
+    slot_mask = ring.ends.size - 1
     count = cursor[COUNT]
     row = cursor[ROW]
     at = cursor[NEXT]
@@ -114,7 +118,7 @@ def find(run, head, lows, highs, found, cursor):
         if at == AFRESH:
             at = _first_at_least(values, lows[row])
         while at < values.size and values[at] <= highs[row]:
-            if ids[at] >= head:
+            if ids[at] >= ring.head and ring.ends[ids[at] & slot_mask] != EVICTED:
                 if count == found.size:
                     cursor[ROW] = row
                     cursor[NEXT] = at

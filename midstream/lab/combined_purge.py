@@ -27,7 +27,7 @@ from midstream.engine.transition import Proposal, Situation
 from midstream.migrate import Transition
 from midstream.migrate.parallel_track import Parallel, ParallelTrack
 from midstream.state import rings
-from midstream.state.join_state import Access, JoinState
+from midstream.state.join_state import Access, JoinState, Signature
 
 
 class CombinedPurge(ParallelTrack):
@@ -60,7 +60,7 @@ def _keep_longer(node: JoinNode, window: int, situation: Situation) -> None:
     if node.state is not None and node.path is not None:
         entries = node.state.entries(node.inputs)
         missing = node.state.missing
-        node.state = _KeptState(node.inputs, node.path.access, window)
+        node.state = _KeptState(node.inputs, {node.path.signature: node.path.access}, window)
         node.state.missing = missing
         store(node, Delta(node.inputs, entries, situation.windows))
 
@@ -68,16 +68,15 @@ def _keep_longer(node: JoinNode, window: int, situation: Situation) -> None:
 class _KeptState(JoinState):
     """Keeps an entry for a window after the last of its rows. Entries stand in that order, but for a few."""
 
-    def __init__(self, inputs: tuple[int, ...], access: Access, window: int):
-        super().__init__(inputs, access)
+    def __init__(self, inputs: tuple[int, ...], ways: Mapping[Signature, Access], window: int):
+        super().__init__(inputs, ways)
         self._window = window
 
     def purge(self, watermark: int, heads: Mapping[int, int]) -> None:
         self.missing.forget(heads)
         stays = rings.read(self._starts, self._head, self._tail) + self._window >= watermark
         self._head = self._head + int(stays.argmax()) if stays.any() else self._tail
-        if self.sorted_index is not None:
-            self.sorted_index.forget(self._head, self._tail)
+        self._forget_below_head()
 
     def last_with_a_row_before(self, marks: Mapping[int, int]) -> int | None:
         """The largest timestamp of the entries that have a row below its input's mark."""

@@ -1,7 +1,8 @@
 """Indexes over a ring: a hash multimap for equal keys, sorted runs for ranges of keys.
 
 Both take int64 keys, forget by themselves what the ring forgets, and offer the same two questions: `probe` joins
-combinations with matching entries into a block, `find` names the matching ids.
+combinations with matching entries into a block, `find` names the matching ids. Neither shows evicted entries, whose end
+is before every start: a hash index has the ends in its slots and is told of evictions, a sorted one reads the ring's.
 """
 
 from __future__ import annotations
@@ -45,9 +46,19 @@ class HashIndex:
     def insert(self, first: int, keys: Ints, starts: Ints, ends: Ints) -> None:
         chains.insert(self._chains, first, keys, starts, ends)
 
-    def store(self, ring: Ring, ring_keys: Ints, keys: Ints, combos: Combos) -> None:
-        """Write combinations with their keys into a ring from its tail on, and insert them."""
-        chains.store(self._chains, ring, ring_keys, keys, combos)
+    def store(self, ring: Ring, keys: Ints, combos: Combos) -> None:
+        """Write combinations into a ring from its tail on, and insert them with their keys."""
+        chains.store(self._chains, ring, keys, combos)
+
+    def keys_of(self, ids: Ints) -> Ints:
+        """The keys of entries."""
+        slots = self._chains.slots
+        keys: Ints = slots[ids & (len(slots) - 1), 0]
+        return keys
+
+    def evict(self, ids: Ints) -> None:
+        """The entries with these ids were evicted."""
+        chains.end(self._chains, ids)
 
     def probe(self, ring: Ring, keys: Ints, combos: Combos, out: Combos, cursor: Ints, layout: Layout) -> bool:
         """Join into `out`; False if it is full, and then to be called again with the same cursor."""
@@ -134,13 +145,13 @@ class SortedIndex:
     def run_count(self) -> int:
         return len(self._runs)
 
-    def find(self, head: int, lows: Ints, highs: Ints) -> Ints:
+    def find(self, ring: Ring, lows: Ints, highs: Ints) -> Ints:
         """The ids of the entries with a key in one of these ranges."""
         parts: list[Ints] = [np.empty(0, np.int64)]
         for run in self._runs:
             cursor = new_cursor()
             found: Ints = np.empty(2 * len(lows) + 64, np.int64)
-            while not runs.find(run, head, lows, highs, found, cursor):
+            while not runs.find(run, ring, lows, highs, found, cursor):
                 found = np.concatenate((found, np.empty(len(found), np.int64)))
             parts.append(found[: cursor[COUNT]])
         return np.concatenate(parts)

@@ -1,29 +1,41 @@
-"""A join state: combinations of the rows of several inputs, and what it lacks of them.
+"""A join state: combinations of the rows of several inputs, the ways to find them, and what is missing of them.
 
-Entries stand in a ring in the order in which they were stored. They die in another order, because an entry lives as
-long as the shortest-lived of its rows. Dead entries leave at the head; when a sample shows that about half of the ring
-is dead, or a quarter of a ring that is nearly full, live entries at the head are moved to the tail, a few per stored
-entry, so that no batch pays for all and the ring does not grow for the sake of the dead. Nobody refers to an entry by
-its id, so moving is free of consequences.
+Entries stand in a ring in the order in which they were stored, and any number of indexes lead to them, each by keys of
+its own. Nobody refers to an entry by its id, so moving one is free of consequences.
+
+Entries leave in two ways.
+
+* They expire, in another order than they came, because an entry lives as long as the shortest-lived of its rows. Dead
+  entries leave at the head; when a sample shows that about half of the ring is dead, or a quarter of a ring that is
+  nearly full, live entries at the head are moved to the tail, a few per stored entry, so that no batch pays for all and
+  the ring does not grow for the sake of the dead.
+* They are evicted: one pass over the ring sets their end to a time before every start, so that the interval test that
+  every probe makes anyway refuses them. They are counted, and once they are a quarter of the ring, the next purge goes
+  round the ring once, indexes the rest anew and gives the memory back.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import TypeAlias
 
 import numpy as np
 
 from midstream.kernels import rings as kernels
-from midstream.kernels.types import FIRST_ID, Combos, Ring
+from midstream.kernels.types import EARLIEST, EVICTED, FIRST_ID, Combos, Ring
 from midstream.state import rings
 from midstream.state.indexes import HashIndex, Ints, SortedIndex
 from midstream.state.meter import Meter
 from midstream.state.missing import Missing
 from midstream.state.window import Renumbering
 
+#: What tells one way to find entries from another: two joins with the same signature can use the same index.
+Signature: TypeAlias = tuple[object, ...]
+
 _SAMPLES = 32
 _LEAST_MOVES = 64
+_EVICTED_SHARE = 1 / 4
 
 
 class Access(enum.Enum):
@@ -35,122 +47,228 @@ class Access(enum.Enum):
 
 
 class JoinState:
-    """The entries of one inner node of a plan, found through one index.
+    """The entries of one inner node of a plan; `ways` says how they are found.
 
     There is reserve for as many entries as are expected, so that the state grows in place; it costs nothing until used.
     """
 
-    def __init__(self, inputs: tuple[int, ...], access: Access, expected: int = 0, meter: Meter | None = None):
+    def __init__(
+        self,
+        inputs: tuple[int, ...],
+        ways: Mapping[Signature, Access],
+        expected: int = 0,
+        meter: Meter | None = None,
+    ):
         self.inputs = inputs
         self.missing = Missing()
-        self._access = access
         self.meter = Meter() if meter is None else meter
-        capacity, reserve = rings.SMALLEST_CAPACITY, rings.capacity_for(expected)
-        self._starts: Ints = rings.room(capacity, reserve=reserve)
-        self._ends: Ints = rings.room(capacity, reserve=reserve)
-        self._members: Ints = rings.room(capacity, len(inputs), reserve=reserve)
-        self._keys: Ints = rings.room(capacity, reserve=reserve)
         self._head = self._tail = FIRST_ID
         self._stored = 0
-        self._entry_bytes = 8 * (len(self.inputs) + (7 if self._access is Access.HASH else 3))
-        self.hash_index = HashIndex(capacity, expected) if self._access is Access.HASH else None
-        self.sorted_index = SortedIndex(capacity) if self._access is Access.SORTED else None
+        self._evicted = 0
+        #: How entries are found; nested loops need no index.
+        self.indexes: dict[Signature, HashIndex | SortedIndex] = {}
+        #: A sorted index cannot tell the key of an entry that has to move; these rings can.
+        self._sorted_keys: dict[Signature, Ints] = {}
+        self._allocate(rings.SMALLEST_CAPACITY, expected)
+        for signature, access in ways.items():
+            self._make_index(signature, access, expected)
+
+    def _allocate(self, capacity: int, expected: int) -> None:
+        reserve = rings.capacity_for(expected)
+        self._starts: Ints = rings.room(capacity, reserve=reserve)
+        self._ends: Ints = rings.room(capacity, reserve=reserve)
+        self._members: Ints = rings.room(capacity, len(self.inputs), reserve=reserve)
+
+    def _make_index(self, signature: Signature, access: Access, expected: int) -> None:
+        if access is Access.HASH:
+            self.indexes[signature] = HashIndex(self.capacity, expected)
+        elif access is Access.SORTED:
+            self.indexes[signature] = SortedIndex(self.capacity)
+            self._sorted_keys[signature] = rings.room(self.capacity, reserve=rings.capacity_for(expected))
+        self._measure()
+
+    def _measure(self) -> None:
+        words = sum(4 if isinstance(index, HashIndex) else 3 for index in self.indexes.values())
+        self._entry_bytes = 8 * (2 + len(self.inputs) + words)
 
     @classmethod
-    def in_place_of(cls, dropped: JoinState, inputs: tuple[int, ...]) -> JoinState:
-        """An empty state in the memory of one that nobody uses any more, found in the same way.
+    def in_place_of(cls, dropped: JoinState, inputs: tuple[int, ...], ways: Mapping[Signature, Access]) -> JoinState:
+        """An empty state in the memory of one that nobody uses any more.
 
         Its ids go on where those ended, so that all this memory holds is below the head and every chain ends at once:
         nothing has to be cleared, or given back to the system and asked for again page by page.
         """
-        state = cls(inputs, dropped._access, meter=dropped.meter)
-        state._starts, state._ends, state._keys = dropped._starts, dropped._ends, dropped._keys
+        state = cls(inputs, {}, meter=dropped.meter)
+        state._starts, state._ends = dropped._starts, dropped._ends
         state._members = rings.reshaped(dropped._members, len(inputs))
         # The first slot again: those at the end may never have been written, and cost when they first are.
         state._head = state._tail = -(-dropped._tail // dropped.capacity) * dropped.capacity
-        if dropped.hash_index is not None:
-            state.hash_index = dropped.hash_index
+        reused = [index for index in dropped.indexes.values() if isinstance(index, HashIndex)]
+        for signature, access in ways.items():
+            if access is Access.HASH and reused:
+                state.indexes[signature] = reused.pop()
+            else:
+                state._make_index(signature, access, 0)
+        state._measure()
         return state
 
     def __len__(self) -> int:
-        return self._tail - self._head
-
-    @property
-    def access(self) -> Access:
-        """How the entries are found."""
-        return self._access
+        """How many entries there are: not those evicted, but those that have expired and were not collected yet."""
+        return self._tail - self._head - self._evicted
 
     @property
     def capacity(self) -> int:
         """How many entries there is room for."""
         return len(self._starts)
 
+    @property
+    def has_hash_index(self) -> bool:
+        """Whether there is a hash index, whose memory another state could use."""
+        return any(isinstance(index, HashIndex) for index in self.indexes.values())
+
     def ring(self) -> Ring:
         """What a probe reads."""
         return Ring(self._starts, self._ends, self._members, self._head, self._tail)
 
-    def store(self, combos: Combos, keys: Ints) -> None:
-        """Add entries; `keys` are those of the join above, and mean nothing where that has no index."""
-        size = len(combos.starts)
-        if len(self) + size > len(self._starts):
-            self._resize(rings.capacity_for(len(self) + size))
-        first = self._tail
-        if self.hash_index is not None:
-            self.hash_index.store(self.ring(), self._keys, keys, combos)
-        else:
-            rings.write(self._starts, first, combos.starts)
-            rings.write(self._ends, first, combos.ends)
-            rings.write(self._members, first, combos.rows)
-            rings.write(self._keys, first, keys)
-            self._index(first, keys, combos.starts, combos.ends)
+    def add_index(self, signature: Signature, access: Access, keys: Ints) -> None:
+        """One more way to find the entries; `keys` are those of what `entries` gives."""
+        if self._evicted:
+            self._pack(kernels.living(self.ring(), EARLIEST, np.zeros(0, np.int64)))
+        self._make_index(signature, access, 0)
+        if signature in self.indexes:
+            starts, ends = (rings.read(ring, self._head, self._tail) for ring in (self._starts, self._ends))
+            self._insert(signature, self._head, keys, starts, ends)
+            self.meter.bytes_moved += len(self) * self._entry_bytes
+
+    def keep_indexes(self, used: Collection[Signature]) -> None:
+        """Forget the other indexes: each costs memory, and time whenever entries are stored."""
+        self.indexes = {signature: index for signature, index in self.indexes.items() if signature in used}
+        self._sorted_keys = {signature: keys for signature, keys in self._sorted_keys.items() if signature in used}
+        self._measure()
+
+    def store(self, combos: Combos, keys: Mapping[Signature, Ints]) -> None:
+        """Add entries, with the keys by which each index finds them."""
+        size, held = len(combos.starts), self._tail - self._head
+        if held + size > self.capacity:
+            self._resize(rings.capacity_for(held + size))
+        is_written = False
+        for signature, index in self.indexes.items():
+            if isinstance(index, HashIndex) and not is_written:
+                # The usual case: ring and index in one pass.
+                index.store(self.ring(), keys[signature], combos)
+                is_written = True
+            else:
+                self._insert(signature, self._tail, keys[signature], combos.starts, combos.ends)
+        if not is_written:
+            rings.write(self._starts, self._tail, combos.starts)
+            rings.write(self._ends, self._tail, combos.ends)
+            rings.write(self._members, self._tail, combos.rows)
         self._tail += size
         self._stored += size
         self.meter.bytes_moved += size * self._entry_bytes
 
-    def _index(self, first: int, keys: Ints, starts: Ints, ends: Ints) -> None:
-        if self.hash_index is not None:
-            self.hash_index.insert(first, keys, starts, ends)
-        elif self.sorted_index is not None:
-            self.sorted_index.insert(first, keys, starts, ends)
+    def _insert(self, signature: Signature, first: int, keys: Ints, starts: Ints, ends: Ints) -> None:
+        self.indexes[signature].insert(first, keys, starts, ends)
+        if signature in self._sorted_keys:
+            rings.write(self._sorted_keys[signature], first, keys)
+
+    def _keys_of(self, signature: Signature, ids: Ints) -> Ints:
+        index = self.indexes[signature]
+        if isinstance(index, HashIndex):
+            return index.keys_of(ids)
+        keys: Ints = self._sorted_keys[signature][ids & (self.capacity - 1)]
+        return keys
+
+    def evict(self, number: int, rows: Ints) -> int:
+        """Drop the entries that have one of these rows of an input; how many there were.
+
+        It is the caller who then says that they are missing.
+        """
+        if len(rows) == 0:
+            return 0
+        base = int(rows.min())
+        chosen = np.zeros(int(rows.max()) - base + 1, np.bool_)
+        chosen[rows - base] = True
+        ids = kernels.evict(self.ring(), self.inputs.index(number), chosen, base)
+        for index in self.indexes.values():
+            if isinstance(index, HashIndex):
+                index.evict(ids)
+        self._evicted += len(ids)
+        return len(ids)
 
     def purge(self, watermark: int, heads: Mapping[int, int]) -> None:
         """Forget what is dead: entries that ended before the watermark or have a row below its window's head."""
         self.missing.forget(heads)
-        if len(self) == 0:
+        held = self._tail - self._head
+        if held == 0:
             return
         floors = np.array([heads[number] for number in self.inputs], np.int64)
+        # Also before there is a watermark, evicted entries have ended.
+        watermark = max(watermark, EARLIEST)
+        if self._evicted >= max(_EVICTED_SHARE * held, 1):
+            self._pack(kernels.living(self.ring(), watermark, floors))
+            return
         dead = kernels.dead_of_sample(self.ring(), watermark, floors, _SAMPLES, self._tail)
-        is_tight = len(self) > self.capacity - self.capacity // 8
+        is_tight = held > self.capacity - self.capacity // 8
         budget = 2 * self._stored + _LEAST_MOVES if (4 if is_tight else 2) * dead > _SAMPLES else 0
         self._stored = 0
-        first = self._tail
-        self._head, self._tail = kernels.collect(self.ring(), self._keys, watermark, floors, budget)
-        if self._tail > first:
-            moved = (rings.read(ring, first, self._tail) for ring in (self._keys, self._starts, self._ends))
-            self._index(first, *moved)
-            self.meter.bytes_moved += (self._tail - first) * self._entry_bytes
-        if self.sorted_index is not None:
-            self.sorted_index.forget(self._head, self._tail)
+        self._head, evicted, moved = kernels.collect(self.ring(), watermark, floors, budget)
+        self._evicted -= evicted
+        if len(moved):
+            self._index_moved(moved)
+        self._forget_below_head()
         # What lacks something may be about to grow.
-        if not self.missing and len(self._starts) > 16 * max(len(self), rings.SMALLEST_CAPACITY):
-            self._resize(rings.capacity_for(4 * len(self) + 1))
+        if not self.missing and self.capacity > 16 * max(self._tail - self._head, rings.SMALLEST_CAPACITY):
+            self._resize(rings.capacity_for(4 * (self._tail - self._head) + 1))
+
+    def _index_moved(self, moved: Ints) -> None:
+        """Entries with these former ids stand at the ids from the tail on."""
+        first, tail = self._tail, self._tail + len(moved)
+        starts, ends = (rings.read(ring, first, tail) for ring in (self._starts, self._ends))
+        for signature in self.indexes:
+            self._insert(signature, first, self._keys_of(signature, moved), starts, ends)
+        self._tail = tail
+        self.meter.bytes_moved += len(moved) * self._entry_bytes
+
+    def _forget_below_head(self) -> None:
+        for index in self.indexes.values():
+            if isinstance(index, SortedIndex):
+                index.forget(self._head, self._tail)
+
+    def _pack(self, kept: Ints) -> None:
+        """Keep only the entries with these ids, in rings no larger than they need, and index them anew."""
+        slots = kept & (self.capacity - 1)
+        combos = Combos(self._members[slots], self._starts[slots], self._ends[slots])
+        keys = {signature: self._keys_of(signature, kept) for signature in self.indexes}
+        self._allocate(rings.capacity_for(len(kept)), 2 * len(kept))
+        for signature, index in list(self.indexes.items()):
+            access = Access.HASH if isinstance(index, HashIndex) else Access.SORTED
+            self._make_index(signature, access, 2 * len(kept))
+        self._head = self._tail
+        self._evicted = 0
+        self.store(combos, keys)
+        self._stored = 0
 
     def _resize(self, capacity: int) -> None:
         head, tail = self._head, self._tail
         self._starts = rings.resized(self._starts, head, tail, capacity)
         self._ends = rings.resized(self._ends, head, tail, capacity)
         self._members = rings.resized(self._members, head, tail, capacity)
-        self._keys = rings.resized(self._keys, head, tail, capacity)
-        if self.hash_index is not None:
-            self.hash_index.resize(head, tail, capacity)
-        self.meter.bytes_moved += len(self) * self._entry_bytes
+        for signature, keys in self._sorted_keys.items():
+            self._sorted_keys[signature] = rings.resized(keys, head, tail, capacity)
+        for index in self.indexes.values():
+            index.resize(head, tail, capacity)
+        self.meter.bytes_moved += (tail - head) * self._entry_bytes
 
     def entries(self, inputs: tuple[int, ...]) -> Combos:
-        """A copy of all entries, their columns in the order of `inputs`."""
+        """A copy of all entries, their columns in the order of `inputs`; evicted ones are left out."""
         order = [self.inputs.index(number) for number in inputs]
         rows = rings.read(self._members, self._head, self._tail)[:, order]
-        intervals = (rings.read(ring, self._head, self._tail) for ring in (self._starts, self._ends))
-        return Combos(np.ascontiguousarray(rows), *(np.array(one) for one in intervals))
+        starts, ends = (rings.read(ring, self._head, self._tail) for ring in (self._starts, self._ends))
+        if self._evicted:
+            stays = ends != EVICTED
+            rows, starts, ends = rows[stays], starts[stays], ends[stays]
+        return Combos(np.array(rows, order="C"), np.array(starts), np.array(ends))
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         """The rows of an input have new ids."""
@@ -162,6 +280,5 @@ class JoinState:
 
     @property
     def nbytes(self) -> int:
-        own = self._starts.nbytes + self._ends.nbytes + self._members.nbytes + self._keys.nbytes
-        parts = (self.hash_index, self.sorted_index, self.missing)
-        return own + sum(part.nbytes for part in parts if part is not None)
+        own = sum(ring.nbytes for ring in (self._starts, self._ends, self._members, *self._sorted_keys.values()))
+        return own + self.missing.nbytes + sum(index.nbytes for index in self.indexes.values())

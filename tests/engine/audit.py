@@ -19,6 +19,8 @@ from midstream.engine.joins.access import BandPath, HashPath
 from midstream.engine.joins.nodes import JoinNode
 from midstream.kernels import rings as kernels
 from midstream.kernels.boxes import FILLING, MISSING
+from midstream.kernels.types import EVICTED
+from midstream.state.indexes import HashIndex
 from midstream.state.missing import Box
 from midstream.state.window import BaseWindow
 
@@ -85,7 +87,7 @@ def stored(node: JoinNode, windows: list[BaseWindow], watermark: int) -> tuple[C
         slot = entry & (len(ring.starts) - 1)
         members = ring.members[slot].tolist()
         is_held = all(one >= windows[number].head for one, number in zip(members, node.inputs, strict=True))
-        if is_held and ring.ends[slot] >= watermark:
+        if is_held and ring.ends[slot] >= watermark and ring.ends[slot] != EVICTED:
             combination = tuple(sorted(zip(node.inputs, members, strict=True)))
             found[combination] += 1
             intervals[combination] = int(ring.starts[slot]), int(ring.ends[slot])
@@ -97,13 +99,10 @@ def assert_indexed(node: JoinNode, entry: int) -> None:
     """The state's index leads to an entry by the key that the path gives it."""
     assert node.state is not None
     ring = node.state.ring()
-    key = node.state._keys[[entry & (len(ring.starts) - 1)]]
-    if isinstance(node.path, HashPath):
-        assert node.state.hash_index is not None
-        assert entry in node.state.hash_index.find(ring.head, key)
-    elif isinstance(node.path, BandPath):
-        assert node.state.sorted_index is not None
-        assert entry in node.state.sorted_index.find(ring.head, key, key)
+    if isinstance(node.path, HashPath | BandPath):
+        index, key = node.path.index(node.state), node.state._keys_of(node.path.signature, np.array([entry]))
+        found = index.find(ring.head, key) if isinstance(index, HashIndex) else index.find(ring, key, key)
+        assert entry in found
 
 
 def in_a_box(node: JoinNode, combination: Combination) -> bool:

@@ -14,6 +14,7 @@ from midstream.plan import parse_plan
 from midstream.state.missing import Box, Cause, Missing
 from midstream.state.window import BaseWindow
 
+from ..evictions import evict_some
 from .audit import Count, audit, executor_of, windows_of
 from .small import ALIASES, CASES, SCHEMA, Small, draw_plan, draw_pushes, sorted_rows
 
@@ -64,18 +65,21 @@ def test_entries_and_box_partition_the_join(small: Small, seed: int) -> None:
     query = small.query()
     steady = ms.Engine(query, plan=draw_plan(rng, small.size))
     engine = ms.Engine(query, plan=draw_plan(rng, small.size))
-    count, results = Count(), 0
+    count, results, evicted = Count(), 0, 0
     for step, push in enumerate(draw_pushes(rng, small, 40)):
         wanted = sorted_rows(steady.push(push))
         assert sorted_rows(engine.push(push)) == wanted
         results += len(wanted)
         audit(engine, small, count)
+        while rng.random() < 0.25:
+            evicted += evict_some(engine, rng)
+            audit(engine, small, count)
         if rng.random() < 0.15 or step in (12, 25):
             engine = restored(engine, rng, small, as_bytes=bool(step % 2))
             assert all(len(node.state) == 0 for node in executor_of(engine).joins() if node.state is not None)
             audit(engine, small, count)
     audit(steady, small, count)
-    assert results > 0 and count.stored > 50 and count.holes > 3 and count.boxed > 10
+    assert results > 0 and count.stored > 50 and count.holes > 3 and count.boxed > 10 and evicted > 5
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -85,10 +89,13 @@ def test_states_kept_from_plan_to_plan_stay_right(small: Small, seed: int) -> No
     rng = random.Random(f"transition {small.name} {seed}")
     query = small.query()
     steady, engine = ms.Engine(query), ms.Engine(query, plan=draw_plan(rng, small.size))
-    count = Count()
+    count, evicted = Count(), 0
     for step, push in enumerate(draw_pushes(rng, small, 40)):
         assert sorted_rows(engine.push(push)) == sorted_rows(steady.push(push))
         audit(engine, small, count)
+        while rng.random() < 0.25:
+            evicted += evict_some(engine, rng)
+            audit(engine, small, count)
         if step % 12 == 11:
             engine = restored(engine, rng, small, as_bytes=False)
             cut_boxes(engine, rng)
@@ -99,7 +106,7 @@ def test_states_kept_from_plan_to_plan_stay_right(small: Small, seed: int) -> No
             new.start(Cause("migration"), executor_of(engine).hand_over())
             engine._pipeline._executor = new
             audit(engine, small, count)
-    assert count.stored > 50 and count.holes > 3 and count.boxed > 10 and count.several > 0
+    assert count.stored > 50 and count.holes > 3 and count.boxed > 10 and count.several > 0 and evicted > 5
 
 
 @pytest.mark.parametrize("small", CASES, ids=lambda one: one.name)
@@ -126,6 +133,8 @@ def test_a_pinned_row_and_its_packing_keep_the_states(small: Small, monkeypatch:
             audit(engine, small, count)
         if step % 50 == 25:
             engine = restored(engine, rng, small, as_bytes=False)
+        if step % 9 == 0:
+            evict_some(engine, rng)
     assert count.stored > 0
     assert with_hole > 0 or small.name not in ("common", "strings", "chain", "star")
 
@@ -145,6 +154,7 @@ def test_a_fill_never_emits_and_leaves_nothing_missing(small: Small, seed: int) 
         if step % 6 == 5:
             engine = restored(engine, rng, small, as_bytes=False)
             before = engine.stats().rows_out
+            evict_some(engine, rng)
             fill(executor_of(engine), rng, step % 12 == 5, engine._pipeline._purged_to)
             assert engine.stats().rows_out == before == steady.stats().rows_out
             audit(engine, small, count)

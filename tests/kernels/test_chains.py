@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from midstream.kernels import boxes, chains
-from midstream.kernels.types import COUNT, NO_ID, ROW, VISITED, Chains, Combos, Ring
+from midstream.kernels.types import COUNT, EARLIEST, LARGEST, NO_ID, ROW, VISITED, Chains, Combos, Ring
 
 from .twins import (
     INT64S,
@@ -157,7 +157,10 @@ def test_find_names_every_id_of_every_key(seed: int, room: int) -> None:
     made = inserted(entries, new_chains(64, 4))
     keys = keys_of(rng, 9, 6)
     head = 90 + 5 * seed
-    wanted = Counter(one for key in keys.tolist() for one in range(head, 140) if entries.keys[one] == key)
+    evicted = rng.choice(np.arange(90, 140), 12, replace=False)
+    chains.end(made, evicted)
+    living = [one for one in range(head, 140) if one not in evicted]
+    wanted = Counter(one for key in keys.tolist() for one in living if entries.keys[one] == key)
     found: Counter[int] = Counter()
     out, cursor, done = np.empty(room, np.int64), new_cursor(), False
     while not done:
@@ -166,6 +169,23 @@ def test_find_names_every_id_of_every_key(seed: int, room: int) -> None:
         found.update(out[: cursor[COUNT]].tolist())
         cursor[COUNT] = 0
     assert found == wanted
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_probe_of_all_times_refuses_what_was_evicted(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    entries = Entries.draw(rng, 90, 50, 2, keys=6)
+    made = inserted(entries, new_chains(64, 32))
+    evicted = rng.choice(np.arange(90, 140), 20, replace=False)
+    chains.end(made, evicted)
+    keys = keys_of(rng, 9, 6)
+    combos = Combos(rng.integers(0, 9, (9, 1)), np.full(9, EARLIEST), np.full(9, LARGEST))
+    staying = {one: key for one, key in entries.keys.items() if one not in evicted}
+    wanted = naive_join(entries, 90, 140, combos, lambda at, one: staying.get(one) == keys[at], True)
+    found, _ = drained(
+        lambda out, cursor: chains.probe(made, entries.ring(64), keys, combos, out, cursor, layout_of(2, 1, True)), 3, 7
+    )
+    assert found == wanted and wanted
 
 
 @pytest.mark.parametrize("buckets", [1, 4, 256])
@@ -234,14 +254,12 @@ def test_store_writes_the_ring_and_inserts(width: int) -> None:
     ring = entries.ring(64)
     for array in ring[:3]:
         array[:] = -7
-    ring_keys = np.full(64, -7, np.int64)
     for first, last in ((50, 61), (61, 61), (61, 110)):
         ids = range(first, last)
         rows = np.array([entries.members[one] for one in ids], np.int64).reshape(-1, width)
         starts, ends, keys = (ints(*(of[one] for one in ids)) for of in (entries.starts, entries.ends, entries.keys))
-        chains.store(made, ring._replace(tail=first), ring_keys, keys, Combos(rows, starts, ends))
+        chains.store(made, ring._replace(tail=first), keys, Combos(rows, starts, ends))
     for array, other in zip(ring[:3], wanted[:3], strict=True):
         assert (array == other).all()
-    assert all(ring_keys[one % 64] == key for one, key in entries.keys.items())
     twin = inserted(entries, new_chains(64, 16))
     assert (made.buckets == twin.buckets).all() and (made.slots == twin.slots).all()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from midstream.kernels import rings
-from midstream.kernels.types import LARGEST, Ring
+from midstream.kernels.types import EARLIEST, EVICTED, LARGEST, Ring
 
 from .twins import Ints, ints
 
@@ -61,9 +61,10 @@ def test_the_living(seed: int) -> None:
 
 def draw_ring(rng: np.random.Generator, capacity: int, size: int) -> tuple[Ring, Ints]:
     head = int(rng.integers(0, 300))
+    ends = np.where(rng.random(capacity) < 0.2, EVICTED, rng.integers(0, 10, capacity))
     ring = Ring(
         rng.integers(0, 10, capacity),
-        rng.integers(0, 10, capacity),
+        ends,
         rng.integers(0, 10, (capacity, 2)),
         head,
         head + size,
@@ -77,7 +78,7 @@ def entry(ring: Ring, keys: Ints, one: int) -> Entry:
 
 
 def is_dead(one: Entry, watermark: int, floors: Ints) -> bool:
-    return one[2] < watermark or any(member < floor for member, floor in zip(one[3], floors, strict=True))
+    return one[2] < watermark or any(member < floor for member, floor in zip(one[3], floors, strict=False))
 
 
 @pytest.mark.parametrize("budget", [0, 1, 5, 1000])
@@ -95,9 +96,42 @@ def test_collect_forgets_the_dead_and_moves_the_living(seed: int, size: int, bud
                 break
             moved.append(one)
         gone += 1
-    head, tail = rings.collect(ring, keys, watermark, floors, budget)
-    assert (head, tail) == (ring.head + gone, ring.tail + len(moved))
+    head, evicted, from_ids = rings.collect(ring, watermark, floors, budget)
+    assert (head, len(from_ids)) == (ring.head + gone, len(moved))
+    assert evicted == sum(one[2] == EVICTED for one in before[:gone])
+    assert [before[one - ring.head] for one in from_ids.tolist()] == moved
+    tail = ring.tail + len(moved)
+    keys[np.arange(ring.tail, tail) % 64] = keys[from_ids % 64]
     assert [entry(ring, keys, one) for one in range(head, tail)] == before[gone:] + moved
+
+
+@pytest.mark.parametrize("size", [0, 1, 30, 64])
+@pytest.mark.parametrize("seed", range(4))
+def test_evicted_entries_are_ended_once(seed: int, size: int) -> None:
+    rng = np.random.default_rng([seed, size])
+    ring, keys = draw_ring(rng, 64, size)
+    rows, column, base = set(rng.integers(0, 12, 5).tolist()), int(rng.integers(0, 2)), 1
+    chosen = np.array([base + place in rows for place in range(9)])
+    for _ in range(2):
+        before = {one: entry(ring, keys, one) for one in range(ring.head, ring.tail)}
+        wanted = [
+            one
+            for one, (_, _, end, members) in before.items()
+            if end != EVICTED and members[column] in rows & set(range(1, 10))
+        ]
+        assert rings.evict(ring, column, chosen, base).tolist() == wanted
+        for one, (key, start, end, members) in before.items():
+            assert entry(ring, keys, one) == (key, start, EVICTED if one in wanted else end, members)
+    assert not wanted, "the second time there is nothing left"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_living_entries_are_neither_ended_nor_below_a_floor(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ring, keys = draw_ring(rng, 64, 10 * seed)
+    for watermark, floors in ((EARLIEST, np.zeros(0, np.int64)), (4, ints(2, 3))):
+        wanted = [one for one in range(ring.head, ring.tail) if not is_dead(entry(ring, keys, one), watermark, floors)]
+        assert rings.living(ring, watermark, floors).tolist() == wanted
 
 
 @pytest.mark.parametrize("size", [1, 5, 32, 64])
@@ -111,7 +145,8 @@ def test_samples_are_spread_over_the_ring(size: int) -> None:
         wanted = sum(is_dead(entry(ring, keys, one), 5, floors) for one in places)
         assert rings.dead_of_sample(ring, 5, floors, 32, offset) == wanted
     assert rings.dead_of_sample(ring, 11, floors, 32, 0) == 32
-    assert rings.dead_of_sample(ring, 0, ints(0, 0), 32, 0) == 0
+    evicted = sum(ring.ends[(ring.head + i * size // 32) % 64] == EVICTED for i in range(32))
+    assert rings.dead_of_sample(ring, 0, ints(0, 0), 32, 0) == evicted
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])

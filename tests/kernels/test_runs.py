@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from midstream.kernels import loops, runs
-from midstream.kernels.types import COUNT, LARGEST, SMALLEST, Combos
+from midstream.kernels.types import COUNT, EVICTED, LARGEST, SMALLEST, Combos
 
 from .twins import INT64S, Entries, Ints, drained, draw_combos, ints, layout_of, naive_join, new_cursor
 
@@ -85,10 +85,14 @@ def test_find_names_every_id_in_every_range(seed: int, room: int) -> None:
         for one in range(head, 90)
         if low <= entries.keys[one] <= high
     )
+    evicted = rng.choice(np.arange(40, 90), 9, replace=False)
+    ring = entries.ring(64, head)
+    ring.ends[evicted % 64] = EVICTED
+    wanted = Counter({one: times for one, times in wanted.items() if one not in evicted})
     found: Counter[int] = Counter()
     out, cursor, done = np.empty(room, np.int64), new_cursor(), False
     while not done:
-        done = runs.find(run, head, lows, highs, out, cursor)
+        done = runs.find(run, ring, lows, highs, out, cursor)
         assert done or cursor[COUNT] == room
         found.update(out[: cursor[COUNT]].tolist())
         cursor[COUNT] = 0
@@ -97,17 +101,19 @@ def test_find_names_every_id_in_every_range(seed: int, room: int) -> None:
 
 def test_ranges_reach_the_ends_of_int64() -> None:
     run = ints(*INT64S), np.arange(len(INT64S))
+    ring = Entries.draw(np.random.default_rng(0), 0, 16, 0, keys=1).ring(16)
     for low in INT64S:
         for high in INT64S:
             out, cursor = np.empty(20, np.int64), new_cursor()
-            assert runs.find(run, 0, ints(low), ints(high), out, cursor)
+            assert runs.find(run, ring, ints(low), ints(high), out, cursor)
             assert out[: cursor[COUNT]].tolist() == [at for at, value in enumerate(INT64S) if low <= value <= high]
 
 
 def test_an_empty_run_has_nothing() -> None:
     nothing = np.empty(0, np.int64)
     out, cursor = np.empty(2, np.int64), new_cursor()
-    assert runs.find((nothing, nothing), 0, ints(SMALLEST), ints(LARGEST), out, cursor)
+    ring = Entries.draw(np.random.default_rng(0), 0, 16, 0, keys=1).ring(16)
+    assert runs.find((nothing, nothing), ring, ints(SMALLEST), ints(LARGEST), out, cursor)
     assert cursor[COUNT] == 0
     assert [array.size for array in runs.merge(nothing, nothing, nothing, nothing, 0)] == [0, 0]
 

@@ -36,6 +36,7 @@ class Tally:
     runs: int = 0
     cases: int = 0
     results: int = 0
+    evicted: int = 0
 
     def count(self, strategy: str) -> int:
         return sum(self.made.values()) if strategy == MIXED else self.made[strategy]
@@ -138,6 +139,7 @@ def check_seed(seed: int, strategy: str, tally: Tally, big: bool | None = None) 
             ) from problem
         tally.runs += 1
         tally.results += run.total
+        tally.evicted += run.evicted
 
 
 def fails_alone(case: Case, expected: Expected, way: Way, query: Any) -> bool:
@@ -150,7 +152,7 @@ def fails_alone(case: Case, expected: Expected, way: Way, query: Any) -> bool:
 
 
 def draw_way(case: Case, rng: random.Random, executors: tuple[str, ...] = ("tree",)) -> Way:
-    """The first plan and executor, whether results come in pieces, and up to two moments of storing and restoring."""
+    """The first plan and executor, whether results come in pieces, up to two restores, and whether it evicts."""
     moments = sorted(rng.randrange(len(case.pushes)) for _ in range(rng.choice([0, 0, 1, 2])))
     plans = tuple(rng.choice([None, None, *case.plans]) for _ in moments)
     after = tuple(rng.choice([None, *executors]) for _ in moments)
@@ -161,6 +163,7 @@ def draw_way(case: Case, rng: random.Random, executors: tuple[str, ...] = ("tree
         plans,
         executor=rng.choice(executors),
         executors_after=after,
+        evicts=rng.random() < 0.5,
     )
 
 

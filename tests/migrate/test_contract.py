@@ -23,9 +23,10 @@ def check(strategy: str, first: int, record_property: Record, big: bool | None =
     tally = check_block(first + 10_000 * STRATEGIES.index(strategy), strategy, QUOTA, big)
     made, refused = tally.count(strategy), sum(tally.refused.values())
     record_property("migrations", made)
-    print(f"{strategy}: {made} migrations, {refused} refused; {tally.cases} cases, {tally.runs} runs")
+    print(f"{strategy}: {made} migrations, {refused} refused; {tally.runs} runs, {tally.evicted} entries evicted")
     assert made >= QUOTA
     assert tally.results > 0
+    assert tally.evicted > 0
 
 
 @pytest.mark.parametrize("block", range(QUICK_BLOCKS))

@@ -9,6 +9,7 @@ import pytest
 
 import midstream as ms
 
+from ..evictions import evict_some
 from .audit import audit
 
 SCHEMA = pa.schema({"a": pa.int64(), "b": pa.int64(), "c": pa.int64(), "ts": pa.int64()})
@@ -57,7 +58,7 @@ def rows(rng: random.Random, now: int, domain: int) -> dict[str, pa.Table]:
 @pytest.mark.parametrize("kind", PREDICATES)
 @pytest.mark.parametrize("block", range(3))
 def test_entries_and_holes_are_the_join(kind: str, block: int) -> None:
-    missing = overlaps = 0
+    missing = overlaps = evicted = 0
     for seed in range(block * 4, block * 4 + 4):
         rng = random.Random(f"invariant {kind} {seed}")
         engine = make_engine(kind, rng)
@@ -71,9 +72,13 @@ def test_entries_and_holes_are_the_join(kind: str, block: int) -> None:
                 if rng.random() < 0.03:
                     engine = ms.Engine.restore(engine.query, engine.snapshot())
                     missing += audit(engine)
+                while rng.random() < 0.3:
+                    evicted += evict_some(engine, rng)
+                    missing += audit(engine)
                 engine.push(rows(rng, now, 3), watermark=now)
                 missing += audit(engine)
             except AssertionError as problem:
                 raise AssertionError(f"{kind}, seed {seed}, time {now}, plan {engine.plan}: {problem}") from problem
     assert missing > 50
     assert overlaps > 3
+    assert evicted > 50

@@ -27,8 +27,8 @@ def every_plan(case: Case, rng: random.Random) -> Ways:
 
 
 def every_batching(case: Case, rng: random.Random) -> Ways:
-    for cut in batchings(case, rng).values():
-        yield cut, Way(rng.choice(case.plans))
+    for place, cut in enumerate(batchings(case, rng).values()):
+        yield cut, Way(rng.choice(case.plans), evicts=place % 2 == 1)
 
 
 def pieces(case: Case, rng: random.Random) -> Ways:
@@ -44,10 +44,12 @@ def restores(case: Case, rng: random.Random) -> Ways:
     yield case, Way(plan, restore_before=(rng.randrange(count),), plans_after=(None,))
     yield case, Way(plan, restore_before=(rng.randrange(count),), plans_after=(target,))
     moment = rng.randrange(count)
-    yield case, Way(plan, restore_before=(moment, moment, rng.randrange(count)), plans_after=(target, None, plan))
+    moments = (moment, moment, rng.randrange(count))
+    yield case, Way(plan, restore_before=moments, plans_after=(target, None, plan), evicts=True)
     cut = rng.choice(list(batchings(case, rng).values()))
     moments = tuple(sorted(rng.sample(range(len(cut.pushes)), min(3, len(cut.pushes)))))
-    yield cut, Way(plan, restore_before=moments, plans_after=tuple(rng.choice(case.plans) for _ in moments))
+    plans = tuple(rng.choice(case.plans) for _ in moments)
+    yield cut, Way(plan, restore_before=moments, plans_after=plans, evicts=True)
 
 
 def small_pieces(case: Case, rng: random.Random) -> Ways:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import midstream as ms
 from midstream.state import sizes
 
+from ..evictions import evict_some
 from .accept import Acceptance, accept
 from .compare import Rows, canonical, difference, multiset, rows_of
 from .dress import dressed, watermark_argument
@@ -67,7 +68,8 @@ class Way:
     """How to run a case: plan, pushes in pieces, and the pushes before which it is stored and restored.
 
     `executors_after` go with `plans_after`; where there is none it stays as it was.
-    `piece_bytes` is the size from which values count as large and are cut, instead of the engine's own.
+    `piece_bytes` is the size from which values count as large and are cut, instead of the engine's own. With `evicts`,
+    entries of join states are evicted before some pushes.
     """
 
     plan: str | None
@@ -77,6 +79,7 @@ class Way:
     piece_bytes: int | None = None
     executor: str = "tree"
     executors_after: tuple[str | None, ...] = ()
+    evicts: bool = False
 
     @property
     def restored_into(self) -> list[tuple[int, str | None, str | None]]:
@@ -89,6 +92,8 @@ class Way:
             parts.append("push_batches")
         if self.piece_bytes is not None:
             parts.append(f"pieces of {self.piece_bytes} bytes")
+        if self.evicts:
+            parts.append("evicting")
         for number, plan, executor in self.restored_into:
             where = f"{plan or 'the same plan'} on {executor or 'the same executor'}"
             parts.append(f"restored before push {number} into {where}")
@@ -124,6 +129,8 @@ class Run:
         self.late: dict[str, list[tuple[Any, ...]]] = {name: [] for name in case.streams}
         self.names = [output.name for output in case.outputs] + ["valid_from", "valid_to"]
         self.total = 0
+        self.evicting = random.Random(f"evict {case.seed} {way.plan}")
+        self.evicted = 0
         self.work = self.engine.stats().work
 
     def check(self) -> None:
@@ -134,6 +141,8 @@ class Run:
             for before, plan, executor in self.way.restored_into:
                 if before == number:
                     self._restore(plan, executor)
+            while self.way.evicts and self.evicting.random() < 0.3:
+                self.evicted += evict_some(self.engine, self.evicting)
             self._push(number, expected[number])
         self._take_late()
         self._check_counters()

@@ -98,7 +98,7 @@ def test_the_sorted_index_is_a_list(seed: int, keys: int) -> None:
             for one, held in feed.keys.items()
             if low <= held <= high
         ]
-        assert Counter(index.find(feed.head, lows, highs).tolist()) == Counter(one for one, _ in wanted)
+        assert Counter(index.find(feed.ring(), lows, highs).tolist()) == Counter(one for one, _ in wanted)
         pairs: Counter[tuple[int, ...]] = Counter()
         for run in range(index.run_count):
             out = Combos(np.empty((30_000, 2), np.int64), np.empty(30_000, np.int64), np.empty(30_000, np.int64))
@@ -125,7 +125,9 @@ def test_runs_stay_few_and_small(batch: int, held: int) -> None:
         live = tail - head
         assert index.run_count <= 2 + max(live + batch, SMALLEST_CAPACITY).bit_length()
         assert index.nbytes <= 16 * (2 * live + SMALLEST_CAPACITY)
-    found = index.find(head, np.array([SMALLEST]), np.array([LARGEST]))
+    zeros = np.zeros(capacity_for(tail - head), np.int64)
+    ring = Ring(zeros, zeros, np.empty((0, 1), np.int64), head, tail)
+    found = index.find(ring, np.array([SMALLEST]), np.array([LARGEST]))
     assert sorted(found.tolist()) == list(range(head, tail))
 
 
@@ -144,4 +146,6 @@ def test_an_index_that_forgets_everything_is_empty() -> None:
     index.forget(510, 510)
     assert index.run_count == 0 and index.nbytes == 0
     index.insert(510, np.array([3]), *always(1))
-    assert index.find(510, np.array([3]), np.array([3])).tolist() == [510]
+    zeros = np.zeros(SMALLEST_CAPACITY, np.int64)
+    ring = Ring(zeros, zeros, np.empty((0, 1), np.int64), 510, 511)
+    assert index.find(ring, np.array([3]), np.array([3])).tolist() == [510]

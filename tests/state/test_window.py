@@ -80,7 +80,7 @@ class Model:
         for key in range(5):
             ids = [one for one, row in self.rows.items() if row[2] == key]
             assert sorted(window.hash_indexes[(0,)].find(window.head, np.array([key])).tolist()) == ids
-            assert sorted(window.sorted_indexes[1].find(window.head, np.array([key]), np.array([key]))) == ids
+            assert sorted(window.sorted_indexes[1].find(window.ring(), np.array([key]), np.array([key]))) == ids
         for key, other in [(0, 0), (2, 1), (4, 0)]:
             ids = [one for one, row in self.rows.items() if row[2:4] == (key, other)]
             code = composite([np.array([key]), np.array([other])])

@@ -19,14 +19,16 @@ from midstream.engine.executors.known_rows import KnownRows
 from midstream.engine.executors.protocol import Filled, HeldState, IndexUsed
 from midstream.engine.joins.combos import Block, Delta, emitted, heads_of, result_block
 from midstream.engine.joins.comparison import StateShape, compare_states, state_shapes
+from midstream.engine.joins.evicting import evict
 from midstream.engine.joins.filling import Filler, drain, store
 from midstream.engine.joins.level_filling import LevelFiller
-from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode, add_indexes, build, indexes_used
+from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode, add_indexes, build, index, indexes_used
 from midstream.engine.joins.probing import Prober
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import SMALLEST, Combos
 from midstream.plan.tree import Plan, quoted
-from midstream.state.join_state import JoinState
+from midstream.state.indexes import Ints
+from midstream.state.join_state import Access, JoinState
 from midstream.state.missing import Box, Cause
 from midstream.state.window import BaseWindow, Renumbering
 
@@ -102,18 +104,17 @@ class TreeExecutor:
         held = {one.shape.identity: one.state for one in handed_over}
         shapes = [one.shape for one in handed_over]
         missing: list[JoinNode] = []
-        kept: set[frozenset[int]] = set()
         for change in compare_states(shapes, self._shapes, lambda identity: len(held[identity])):
             identity = change.shape.identity
             if change.fate == "kept":
                 nodes[identity].state = held[identity]
                 held[identity].missing.adopt(cause)
-                kept.add(identity)
             elif change.fate == "indexed anew":
                 self._index_anew(nodes[identity], held[identity], cause)
             elif change.fate == "computed":
                 missing.append(nodes[identity])
-        _make_room(missing, [state for identity, state in held.items() if identity not in kept])
+        kept = {id(node.state) for node in nodes.values()}
+        _make_room(missing, [state for state in held.values() if id(state) not in kept])
         if self._known.since is None:
             self._declare_missing(missing, cause)
         else:
@@ -123,11 +124,18 @@ class TreeExecutor:
             self.complete(cause, SMALLEST)
 
     def _index_anew(self, node: JoinNode, old: JoinState, cause: Cause) -> None:
-        """Store the entries of a state, and what is missing from it, as this plan finds them."""
+        """Have the entries of a state, and what is missing from it, as this plan finds them.
+
+        The state gets another index, or, if the order of its columns is another one, is copied.
+        """
         assert node.state is not None
-        node.state.missing = old.missing.reordered(node.inputs)
+        if node.inputs == old.inputs:
+            node.state = old
+            index(node, self._windows)
+        else:
+            node.state.missing = old.missing.reordered(node.inputs)
+            store(node, Delta(node.inputs, old.entries(node.inputs), self._windows))
         node.state.missing.adopt(cause)
-        store(node, Delta(node.inputs, old.entries(node.inputs), self._windows))
 
     def _declare_missing(self, nodes: Iterable[JoinNode], cause: Cause) -> None:
         """Declare every combination of the rows that the windows hold missing from the states of these joins."""
@@ -171,6 +179,10 @@ class TreeExecutor:
     def migrations(self) -> Iterator[object]:
         """None: a plan that runs alone is no migration."""
         return iter(())
+
+    def evict(self, node: JoinNode, number: int, rows: Ints) -> int:
+        """Give up the entries of a join's state that have one of these rows of an input; how many there were."""
+        return evict(node, number, rows, self._windows, self._known.since)
 
     @property
     def plans_at_once(self) -> int:
@@ -305,11 +317,11 @@ def _make_room(nodes: Sequence[JoinNode], dropped: Sequence[JoinState]) -> None:
         (state for state in dropped if state.capacity >= _REUSED_SHARE * largest), key=lambda state: len(state.inputs)
     )
     for node in sorted(nodes, key=lambda node: len(node.inputs), reverse=True):
-        assert node.state is not None
-        access = node.state.access
-        place = next((state for state in reversed(reused) if state.access is access), None)
+        assert node.state is not None and node.path is not None
+        ways, is_hashed = {node.path.signature: node.path.access}, node.path.access is Access.HASH
+        place = next((state for state in reversed(reused) if state.has_hash_index is is_hashed), None)
         if place is None:
-            node.state = JoinState(node.inputs, access, largest, node.state.meter)
+            node.state = JoinState(node.inputs, ways, largest, node.state.meter)
         else:
             reused.remove(place)
-            node.state = JoinState.in_place_of(place, node.inputs)
+            node.state = JoinState.in_place_of(place, node.inputs, ways)

@@ -19,7 +19,7 @@ from midstream.engine.joins.combos import Delta
 from midstream.kernels import loops, runs
 from midstream.kernels.types import LARGEST, SMALLEST, Combos, Layout, Ring
 from midstream.state.indexes import HashIndex, Ints, SortedIndex
-from midstream.state.join_state import Access, JoinState
+from midstream.state.join_state import Access, JoinState, Signature
 from midstream.state.keys import codes_of, floats_of
 from midstream.state.missing import Missing
 from midstream.state.window import BaseWindow
@@ -35,7 +35,7 @@ class Path(Protocol):
 
     access: Access
     driver: int
-    signature: tuple[object, ...]
+    signature: Signature
 
     def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
         """Steps that each join the delta with some of the entries; a step is called until it returns True."""
@@ -58,17 +58,19 @@ class HashPath:
         owned = {number: [c for c in classes if number in query.key_classes[c].inputs] for number in inside}
         self.driver = max(inside, key=lambda number: len(owned[number]))
         self._driver_class = owned[self.driver][0]
-        self.signature: tuple[object, ...] = ("hash", classes)
+        self.signature: Signature = ("hash", classes)
 
     def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
-        keys, index = delta.keys(self.classes), self._index(store)
+        keys, index = delta.keys(self.classes), self.index(store)
         yield lambda out, cursor: index.probe(ring, keys, delta.combos, out, cursor, layout)
 
-    def _index(self, store: Store) -> HashIndex:
+    def index(self, store: Store) -> HashIndex:
+        """The index that leads to the entries."""
         if isinstance(store, BaseWindow):
             return store.hash_indexes[self.classes]
-        assert store.hash_index is not None
-        return store.hash_index
+        index = store.indexes[self.signature]
+        assert isinstance(index, HashIndex)
+        return index
 
     def claim(self, delta: Delta, missing: Missing) -> Delta:
         window = self._windows[self.driver]
@@ -87,7 +89,7 @@ class BandPath:
 
     def __init__(self, inside: tuple[int, ...], number: int, band: Band, windows: Sequence[BaseWindow]):
         self.number = number
-        self.signature: tuple[object, ...] = ("band", number, band.left_input in inside)
+        self.signature: Signature = ("band", number, band.left_input in inside)
         self._rounding = band.rounding if band.type == pa.float64() else None
         self._windows = windows
         if band.left_input in inside:
@@ -99,21 +101,23 @@ class BandPath:
             self._high = None if band.low is None else -band.low
 
     def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
-        ranges, index = self._ranges(delta), self._index(store)
+        ranges, index = self._ranges(delta), self.index(store)
         for run in range(index.run_count):
             yield lambda out, cursor, run=run: index.probe(  # type: ignore[misc]
                 run, ring, ranges, delta.combos, out, cursor, layout
             )
 
-    def _index(self, store: Store) -> SortedIndex:
+    def index(self, store: Store) -> SortedIndex:
+        """The index that leads to the entries."""
         if isinstance(store, BaseWindow):
             return store.sorted_indexes[self.number]
-        assert store.sorted_index is not None
-        return store.sorted_index
+        index = store.indexes[self.signature]
+        assert isinstance(index, SortedIndex)
+        return index
 
     def claim(self, delta: Delta, missing: Missing) -> Delta:
         window = self._windows[self.driver]
-        found = window.sorted_indexes[self.number].find(window.head, *self._ranges(delta))
+        found = window.sorted_indexes[self.number].find(window.ring(), *self._ranges(delta))
         places = missing.claim(self.driver, window.head, found)
         return Delta.of_rows(self.driver, found[places], self._windows)
 
@@ -176,7 +180,7 @@ class LoopPath:
 
     def __init__(self, inside: tuple[int, ...], windows: Sequence[BaseWindow]):
         self.driver = inside[0]
-        self.signature: tuple[object, ...] = ("loop",)
+        self.signature: Signature = ("loop",)
         self._windows = windows
 
     def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:

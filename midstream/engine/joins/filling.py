@@ -166,14 +166,14 @@ class Filler:
         window = self._windows[number]
         slots = ids & (window.capacity - 1)
         keys = np.unique(composite([window.codes[key_class][slots] for key_class in child.path.classes]))
-        return Delta(child.inputs, _entries(child.state, keys), self._windows)
+        return Delta(child.inputs, _entries(child.state, child.path, keys), self._windows)
 
 
 def store(node: LiveNode, delta: Delta) -> None:
     """Add combinations to a join's state; a leaf has its rows in its window."""
     if isinstance(node, JoinNode):
         assert node.state is not None and node.path is not None
-        node.state.store(delta.combos, node.path.keys(delta))
+        node.state.store(delta.combos, {node.path.signature: node.path.keys(delta)})
 
 
 def drain(steps: Iterator[None]) -> None:
@@ -182,9 +182,8 @@ def drain(steps: Iterator[None]) -> None:
         raise AssertionError("only a bounded block has to be emptied")
 
 
-def _entries(state: JoinState, keys: Ints) -> Combos:
+def _entries(state: JoinState, path: HashPath, keys: Ints) -> Combos:
     """The entries of a state with one of these keys."""
-    assert state.hash_index is not None
     ring = state.ring()
-    slots = state.hash_index.find(ring.head, keys) & (len(ring.starts) - 1)
+    slots = path.index(state).find(ring.head, keys) & (len(ring.starts) - 1)
     return selected(Combos(ring.members, ring.starts, ring.ends), slots)

@@ -58,7 +58,7 @@ class JoinNode:
     def keep_results(self, windows: Sequence[BaseWindow]) -> None:
         """Have a state for the combinations of the topmost join, too. Nobody probes it, so it needs no index."""
         self.path = LoopPath(self.inputs, windows)
-        self.state = JoinState(self.inputs, self.path.access, meter=self.meter)
+        self.state = JoinState(self.inputs, {self.path.signature: self.path.access}, meter=self.meter)
 
     @property
     def least_block(self) -> int:
@@ -125,6 +125,16 @@ class JoinNode:
 LiveNode = LeafNode | JoinNode
 
 
+def index(node: JoinNode, windows: Sequence[BaseWindow]) -> None:
+    """Let the state of a join be found by the join's path, and in no other way."""
+    assert node.state is not None and node.path is not None
+    path, state = node.path, node.state
+    if path.access is not Access.LOOP and path.signature not in state.indexes:
+        entries = Delta(node.inputs, state.entries(node.inputs), windows)
+        state.add_index(path.signature, path.access, path.keys(entries))
+    state.keep_indexes([path.signature])
+
+
 def indexes_used(joins: Iterable[JoinNode]) -> Iterator[tuple[int, tuple[int, ...]]]:
     """The hash indexes of base windows that joins probe: the input and the key classes of each."""
     for node in joins:
@@ -157,7 +167,7 @@ def build(query: Query, node: Node, windows: Sequence[BaseWindow], indexed_at_on
     right.path = path_into(query, right.inputs, left.inputs, windows)
     for child, path in ((left, left.path), (right, right.path)):
         if isinstance(child, JoinNode):
-            child.state = JoinState(child.inputs, path.access, meter=meter)
+            child.state = JoinState(child.inputs, {path.signature: path.access}, meter=meter)
         elif isinstance(path, HashPath) and not child.window.may_be_indexed(path.classes, indexed_at_once):
             child.path = HashPath(query, child.inputs, path.classes[:1], windows)
     used_band = left.path.number if isinstance(left.path, BandPath) else None

@@ -106,10 +106,13 @@ class _Table:
         dead = rings.dead_of_sample(self.ring(), watermark, floors, 32, self.tail)
         first = self.tail
         budget = 2 * stored + 64 if 2 * dead > 32 else 0
-        self.head, self.tail = rings.collect(self.ring(), self.keys, watermark, floors, budget)
-        if self.tail > first:
-            moved = (ring_arrays.read(ring, first, self.tail) for ring in (self.keys, self.starts, self.ends))
-            self._index(first, *moved)
+        self.head, _, moved = rings.collect(self.ring(), watermark, floors, budget)
+        if len(moved):
+            self.tail += len(moved)
+            keys = self.keys[moved & (len(self.keys) - 1)]
+            ring_arrays.write(self.keys, first, keys)
+            starts, ends = (ring_arrays.read(ring, first, self.tail) for ring in (self.starts, self.ends))
+            self._index(first, keys, starts, ends)
         if self._sorted is not None:
             self._sorted.forget(self.head, self.tail)
 
