@@ -30,7 +30,7 @@ from midstream.lab.shop import shop
 from midstream.lab.workload import batches_by_time
 
 if TYPE_CHECKING:
-    from midstream.spark.jobs.demo_kafka import Copied, Job
+    from midstream.spark.jobs.demo_kafka import CopyCounts, Job
 
 #: Short enough that the rows from before the change leave the windows before the input ends.
 WINDOW_SECONDS = 10
@@ -98,7 +98,7 @@ def run(story: Shop, console: Console, out: Path) -> bool:
             _join(session, job, story, total, console)
             with console.status("comparing with a batch join of the topics by Spark SQL"):
                 verdict = demo_kafka.compare(session, job, BATCH_SQL)
-                copied = demo_kafka.copied(session, job)
+                copied = demo_kafka.count_copies(session, job)
         except SparkError as problem:
             raise SparkError(f"{problem}; Spark's log is {log_path}") from problem
     print_verdict(verdict, console, "all messages of the topics")
@@ -143,14 +143,14 @@ def _join(session: Any, job: Job, story: Shop, total: int, console: Console) -> 
         sending = bars.add_task("sent", total=total)
         joining = bars.add_task("joined", total=total)
         for event in demo_kafka.run(session, job, story.parts, story.change_at, NEW_PLAN):
-            if isinstance(event, demo_kafka.Fed):
+            if isinstance(event, demo_kafka.PartFed):
                 sent += event.rows
                 bars.update(sending, completed=sent)
                 if event.part == story.change_at:
                     bars.console.print(
                         f"[bold]half-way[/]: all cells are told to go over to {NEW_PLAN}", highlight=False
                     )
-            elif isinstance(event, demo_kafka.Changed):
+            elif isinstance(event, demo_kafka.PlanChange):
                 bars.console.print(
                     f"[bold]plan changed[/]: all cells run {NEW_PLAN} and miss nothing, {event.seconds:.1f} s "
                     "after they were told",
@@ -184,7 +184,7 @@ def _bars(console: Console) -> Iterator[Progress]:
         yield bars
 
 
-def _print_copied(copied: Copied, console: Console) -> None:
+def _print_copied(copied: CopyCounts, console: Console) -> None:
     if copied.ok:
         console.print(
             f"[bold green]copied[/]: the topic of results has {count(copied.messages)} messages of "

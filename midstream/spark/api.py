@@ -39,9 +39,9 @@ from midstream.spark.join_text import JoinText
 from midstream.spark.listener import listen
 from midstream.spark.operator import (
     DataFrame,
+    build_join,
     check_watermark,
     is_aggregated,
-    joined,
     schema_of,
     travels_narrow,
     watermark_delay,
@@ -158,10 +158,10 @@ def sql(
     prepare(session, chosen, travels_narrow(spec))
     if not any(frame.isStreaming for frame in frames.values()):
         start_state_stores(session)
-        return joined(spec, frames, waits, None, result_id, known_as)
+        return build_join(spec, frames, waits, None, result_id, known_as)
     folder = _control_folder(session, spec, place)
     listen(session).expect(known_as, spec, None if folder is None else folder.path)
-    return joined(spec, frames, waits, None if folder is None else folder.commands, result_id, known_as)
+    return build_join(spec, frames, waits, None if folder is None else folder.commands, result_id, known_as)
 
 
 def join(

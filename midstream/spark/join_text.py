@@ -50,16 +50,16 @@ class JoinText:
         windows = _windows(names, within)
         columns = _texts("select", select)
         pieces = [_Piece("SELECT ")]
-        pieces += _joined(", ", [_Piece(column, f"select={column!r}") for column in columns])
+        pieces += _join(", ", [_Piece(column, f"select={column!r}") for column in columns])
         pieces.append(_Piece(" FROM "))
         for place, name in enumerate(names):
             pieces += [
                 _Piece(", " if place else ""),
-                _Piece(_quoted(name), f"streams={{{name!r}: ...}}"),
+                _Piece(_quote(name), f"streams={{{name!r}: ...}}"),
                 _Piece(f" [RANGE {windows[name]}]", f"within={windows[name].lower()!r}"),
             ]
         pieces.append(_Piece(" WHERE "))
-        pieces += _joined(" AND ", _conditions(names, on))
+        pieces += _join(" AND ", _conditions(names, on))
         self._pieces = tuple(pieces)
         self.text = "".join(piece.text for piece in pieces)
 
@@ -106,7 +106,7 @@ def _length(name: str, given: Duration) -> str:
 
 def _conditions(names: Sequence[str], on: str | Sequence[str]) -> list[_Piece]:
     if isinstance(on, str) and on.isidentifier():
-        pairs = itertools.pairwise(_quoted(name) for name in names)
+        pairs = itertools.pairwise(_quote(name) for name in names)
         return [_Piece(f"{left}.{on} = {right}.{on}", f"on={on!r}") for left, right in pairs]
     conditions = _texts("on", on)
     pattern = "{}" if len(conditions) == 1 else "({})"
@@ -121,9 +121,9 @@ def _texts(name: str, given: str | Sequence[str]) -> list[str]:
     return listed
 
 
-def _joined(separator: str, pieces: Sequence[_Piece]) -> list[_Piece]:
+def _join(separator: str, pieces: Sequence[_Piece]) -> list[_Piece]:
     return [part for place, piece in enumerate(pieces) for part in ([_Piece(separator)] if place else []) + [piece]]
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return name if name.isidentifier() else "`" + name.replace("`", "``") + "`"

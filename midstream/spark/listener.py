@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from midstream.spark.checkpoint.restart import refusal, stored_ledgers
+from midstream.spark.checkpoint.restart import find_refusal, read_ledgers
 from midstream.spark.commands.control_folder import ControlFolder, folders_in
 from midstream.spark.compat import QuickListener, fail_query, is_connect, plan_of_query, used_checkpoint
 from midstream.spark.hosts import pool
@@ -69,8 +69,8 @@ class JoinListener(QuickListener):
         """Have a query fail at once if the cells would refuse to go on from its checkpoint."""
         try:
             checkpoint = used_checkpoint(session, query)
-            ledgers = [] if checkpoint is None else stored_ledgers(session, checkpoint)
-            reason = next((told for spec in specs if (told := refusal(ledgers, spec)) is not None), None)
+            ledgers = [] if checkpoint is None else read_ledgers(session, checkpoint)
+            reason = next((told for spec in specs if (told := find_refusal(ledgers, spec)) is not None), None)
             if reason is not None:
                 fail_query(session, query, reason)
         except Exception:

@@ -22,9 +22,9 @@ from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 from midstream.cql.names import free_name
 from midstream.errors import SparkError
 from midstream.spark import compat
-from midstream.spark.commands.messages import command_packer
+from midstream.spark.commands.messages import make_command_packer
 from midstream.spark.parcels import result_ids
-from midstream.spark.parcels.packing import PACKED_DDL, RESULT_DDL, opener, packer
+from midstream.spark.parcels.packing import PACKED_DDL, RESULT_DDL, make_opener, make_packer
 from midstream.spark.processor import JoinProcessor
 from midstream.spark.reports.totals import OBSERVATION, OPERATOR, column_of
 from midstream.spark.routing.cell_numbers import cell_number
@@ -46,7 +46,7 @@ def schema_of(name: str, frame: DataFrame) -> pa.Schema:
         raise SparkError(f"streams: the columns of {name!r} have no Arrow type; {problem}") from problem
 
 
-def joined(
+def build_join(
     spec: JoinSpec,
     frames: Mapping[str, DataFrame],
     delays: Mapping[str, int],
@@ -60,10 +60,10 @@ def joined(
     """
     # Spark tells the sources of a checkpoint apart by their places: another order in FROM must not exchange them.
     streams = sorted(spec.query.streams, key=str.casefold)
-    packed = _union([_packed(spec, source, frames[source], delays.get(source)) for source in streams])
+    packed = _union([_pack(spec, source, frames[source], delays.get(source)) for source in streams])
     if commands is not None:
         packed = packed.union(_commands(spec, packed.sparkSession, commands))
-    tables = [_packed(spec, source, frames[source], None) for source in spec.query.tables]
+    tables = [_pack(spec, source, frames[source], None) for source in spec.query.tables]
     results = packed.groupBy("cell").transformWithState(
         JoinProcessor(spec),
         RESULT_DDL,
@@ -80,7 +80,7 @@ def joined(
     if with_ids:
         schema = schema.append(pa.field(result_ids.COLUMN, pa.string()))
     spark_schema = compat.from_arrow(schema)
-    return observed.mapInArrow(opener(compat.to_arrow(spark_schema), with_ids), spark_schema)
+    return observed.mapInArrow(make_opener(compat.to_arrow(spark_schema), with_ids), spark_schema)
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
@@ -94,24 +94,24 @@ def travels_narrow(spec: JoinSpec) -> bool:
     return all(pa.types.is_primitive(type) or pa.types.is_decimal(type) for type in types)
 
 
-def _packed(spec: JoinSpec, source: str, frame: DataFrame, delay: int | None) -> DataFrame:
+def _pack(spec: JoinSpec, source: str, frame: DataFrame, delay: int | None) -> DataFrame:
     """A source's rows as parcels."""
     event_time = next(relation.event_time for relation in spec.query.inputs if relation.source == source)
     names = _needed(spec, source)
     # `mapInArrow` fails on names with a dot or a backtick, so columns travel under plain ones.
-    columns = [F.col(_quoted(name)).alias(f"c{place}") for place, name in enumerate(names)]
+    columns = [F.col(_quote(name)).alias(f"c{place}") for place, name in enumerate(names)]
     if frame.isStreaming:
         assert event_time is not None
         zone = spec.query.assumed_zones.get(source, {}).get(event_time)
         frame = _with_watermark(frame, event_time, delay, zone)
-    return frame.select(*columns).mapInArrow(packer(spec, source, names), PACKED_DDL)
+    return frame.select(*columns).mapInArrow(make_packer(spec, source, names), PACKED_DDL)
 
 
 def _commands(spec: JoinSpec, session: Any, folder: str) -> DataFrame:
     """Commands as parcels: the last source of the plan, whether it is used or not, because a checkpoint counts them."""
     reader = compat.name_source(session, session.readStream, "midstream_control")
     reader = reader.format("text").option("wholetext", "true")
-    return reader.load(folder).mapInArrow(command_packer(spec.cells), PACKED_DDL)
+    return reader.load(folder).mapInArrow(make_command_packer(spec.cells), PACKED_DDL)
 
 
 def _needed(spec: JoinSpec, source: str) -> list[str]:
@@ -136,7 +136,7 @@ def watermark_delay(frame: DataFrame) -> int | None:
 
 def check_watermark(frame: DataFrame, source: str, event_time: str, delay: int | None) -> None:
     """A watermark that a streaming DataFrame has already must be on its event time."""
-    marked = _marked(frame)
+    marked = _watermark_columns(frame)
     if event_time not in marked and (marked or _has_watermark(frame)):
         place = f" on {marked[0]!r}" if marked else ""
         raise SparkError(
@@ -150,7 +150,7 @@ def check_watermark(frame: DataFrame, source: str, event_time: str, delay: int |
         )
 
 
-def _marked(frame: DataFrame) -> list[str]:
+def _watermark_columns(frame: DataFrame) -> list[str]:
     """The columns that a watermark is on."""
     return [field.name for field in frame.schema.fields if _WATERMARK_KEY in (field.metadata or {})]
 
@@ -172,12 +172,12 @@ def _with_watermark(frame: DataFrame, event_time: str, delay: int | None, zone: 
 
     `zone` is that of event times without one, or None if they are in UTC.
     """
-    if event_time in _marked(frame):
+    if event_time in _watermark_columns(frame):
         return frame
     kind = frame.schema[event_time].dataType
     wait = f"{delay or 0} microseconds"
     if isinstance(kind, TimestampType):
-        return frame.withWatermark(_quoted(event_time), wait)
+        return frame.withWatermark(_quote(event_time), wait)
     derived = free_name(_DERIVED, frame.columns)
     if zone is not None:
         frame, event_time = frame.withColumn(derived, in_utc(event_time, zone)), derived
@@ -186,12 +186,12 @@ def _with_watermark(frame: DataFrame, event_time: str, delay: int | None, zone: 
 
 def in_utc(name: str, zone: str) -> Any:
     """What a clock in UTC shows when one in a zone shows an event time; gaps and folds as in `cql.zones`."""
-    return F.convert_timezone(F.lit(zone), F.lit("UTC"), F.col(_quoted(name)))
+    return F.convert_timezone(F.lit(zone), F.lit("UTC"), F.col(_quote(name)))
 
 
 def as_timestamp(name: str, kind: Any) -> Any:
     """The moment of an event time that Spark does not take for a watermark itself."""
-    quoted = _quoted(name)
+    quoted = _quote(name)
     if isinstance(kind, IntegralType):
         return F.timestamp_micros(F.col(quoted).cast("bigint"))
     assert isinstance(kind, TimestampNTZType)
@@ -202,5 +202,5 @@ def as_timestamp(name: str, kind: Any) -> Any:
     return F.timestamp_micros(day + time + seconds)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"

@@ -23,15 +23,15 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from midstream.spark.checkpoint.store import LEDGER, PARCELS, CellStore, opened, without_late
+from midstream.spark.checkpoint.store import LEDGER, PARCELS, CellStore, drop_late, open_ledger
 from midstream.spark.commands.messages import COMMAND_LANE
 from midstream.spark.hosts.cell import NONE_YET, Loading
 from midstream.spark.hosts.turn import Turn, take
 from midstream.spark.parcels.encoding import LARGEST_PARCEL, to_wire
-from midstream.spark.parcels.packing import NO_LANE, Reached
+from midstream.spark.parcels.packing import NO_LANE, NewestTime
 from midstream.spark.reports.cell_report import report_of
 from midstream.spark.routing.cell_numbers import spark_hash
-from midstream.spark.routing.content import in_order
+from midstream.spark.routing.content import order_rows
 from midstream.spark.spec import JoinSpec
 from midstream.spark.task import current_run, settle, tells_attempts_apart
 
@@ -46,7 +46,7 @@ class Delivery:
     parcels: list[tuple[int, bytes]] = field(default_factory=list)
     homes: list[int] = field(default_factory=list)
     commands: list[bytes] = field(default_factory=list)
-    reached: list[Reached] = field(default_factory=list)
+    reached: list[NewestTime] = field(default_factory=list)
     dropped: int = 0
     rejected: int = 0
 
@@ -59,7 +59,7 @@ class Delivery:
             if row.lane == COMMAND_LANE:
                 delivery.commands.append(bytes(row.parcel))
             elif row.lane == NO_LANE:
-                delivery.reached += [Reached.from_bytes(bytes(row.parcel))] if row.parcel else []
+                delivery.reached += [NewestTime.from_bytes(bytes(row.parcel))] if row.parcel else []
             else:
                 delivery.parcels.append((row.lane, bytes(row.parcel)))
                 delivery.homes.append(row.home)
@@ -97,7 +97,7 @@ class JoinProcessor(StatefulProcessor):
     def _store(self, key: Any) -> CellStore:
         where = f"cell {spark_hash(key[0])} of {self._spec.cells}"
         value = self._ledger.get()
-        ledger = opened(None if value is None else bytes(value[0]), self._spec, where)
+        ledger = open_ledger(None if value is None else bytes(value[0]), self._spec, where)
         return CellStore(self._spec, self._parcels, ledger, where)
 
     def _take(self, key: Any, delivery: Delivery, timers: Any, fired: int | None = None) -> Iterator[Row]:
@@ -214,7 +214,7 @@ class CellBatch:
         return [
             (lane, to_wire(piece))
             for lane, parts in sorted(parcels.items())
-            for piece in in_order(self._store.rows(lane, parts), self._spec.routing.lanes[lane].event_time)
+            for piece in order_rows(self._store.rows(lane, parts), self._spec.routing.lanes[lane].event_time)
         ]
 
     def _keep(self) -> None:
@@ -235,7 +235,7 @@ class CellBatch:
             if self._stores_as_come and is_on_time and SMALLEST_KEPT <= len(parcel) <= LARGEST_PARCEL:
                 self._store.add_parcel(lane, parcel, times)
                 continue
-            rows, late = without_late(times, self._store.rows(lane, [parcel]), self._before)
+            rows, late = drop_late(times, self._store.rows(lane, [parcel]), self._before)
             kept.setdefault(lane, []).append(rows)
             if late is not None:
                 self._late[lane] = self._late.get(lane, 0) + int((late < home).sum())

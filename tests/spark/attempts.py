@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from midstream.spark.checkpoint.ledger import Ledger
-from midstream.spark.commands.messages import Command, command_packer
+from midstream.spark.commands.messages import Command, make_command_packer
 from midstream.spark.hosts import turn
 from midstream.spark.hosts.cell import Cell
 from midstream.spark.parcels import packing
@@ -77,7 +77,7 @@ class Engines:
 
     left: dict[str, Cell] = field(default_factory=dict)
 
-    def take(self, chosen: turn.Turn) -> turn.Taken:
+    def take(self, chosen: turn.Turn) -> turn.TurnResult:
         cell = self.left.pop(chosen.stamp, None)
         place = "host" if cell is not None else "loaded"
         if cell is None:
@@ -87,7 +87,7 @@ class Engines:
         outcome = cell.push(chosen.stamp, stamp, chosen.watermark, chosen.parcels, chosen.commands)
         chosen.meanwhile()
         self.left[stamp] = cell
-        return turn.Taken(outcome, stamp, place, 0)
+        return turn.TurnResult(outcome, stamp, place, 0)
 
 
 def packed(spec: JoinSpec, source: str, table: pa.Table, rng: random.Random) -> Iterator[Any]:
@@ -98,7 +98,7 @@ def packed(spec: JoinSpec, source: str, table: pa.Table, rng: random.Random) -> 
     pieces = [shuffled.slice(begin, end - begin) for begin, end in itertools.pairwise(cuts)]
     names = table.column_names
     for piece in rng.sample(pieces, len(pieces)):
-        for batch in packing.packer(spec, source, names)(iter(piece.to_batches())):
+        for batch in packing.make_packer(spec, source, names)(iter(piece.to_batches())):
             yield from _rows(batch)
 
 
@@ -149,7 +149,7 @@ class Batches:
         rows = [row for source, table in data.items() for row in packed(self._spec, source, table, self._rng)]
         for command in self._rng.sample(commands, len(commands)):
             texts = pa.RecordBatch.from_pydict({"value": [command.to_json()]})
-            rows += [row for batch in command_packer(self._spec.cells)(iter([texts])) for row in _rows(batch)]
+            rows += [row for batch in make_command_packer(self._spec.cells)(iter([texts])) for row in _rows(batch)]
         self._rng.shuffle(rows)
         by_cell: dict[int, list[Any]] = {}
         for row in rows:

@@ -86,7 +86,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
     root = Path(tempfile.mkdtemp(prefix="ms-", dir="/tmp"))
     monkeypatch.setattr(tempfile, "tempdir", str(root))
-    yield pool.folder()
+    yield pool.host_folder()
     shutil.rmtree(root)
 
 

@@ -14,7 +14,7 @@ import pytest
 import midstream as ms
 from midstream.spark import processor
 from midstream.spark.commands.messages import Command
-from midstream.spark.routing.content import in_order
+from midstream.spark.routing.content import order_rows
 from midstream.spark.spec import JoinSpec
 
 from .attempts import Batches, counted
@@ -58,7 +58,7 @@ def by_content(spec: JoinSpec, data: Mapping[str, pa.Table]) -> dict[str, pa.Tab
     """Rows in the order in which a cell takes those of one moment, which counts under ROWS windows."""
     schemas = spec.routing.cell_query.schemas
     tables = {name: table.select(schemas[name].names) for name, table in data.items()}
-    return {name: pa.concat_tables([table.slice(0, 0), *in_order(table, "ts")]) for name, table in tables.items()}
+    return {name: pa.concat_tables([table.slice(0, 0), *order_rows(table, "ts")]) for name, table in tables.items()}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -15,7 +15,7 @@ import pytest
 
 import midstream as ms
 from midstream.spark.checkpoint.ledger import Ledger
-from midstream.spark.checkpoint.store import CellStore, opened
+from midstream.spark.checkpoint.store import CellStore, open_ledger
 from midstream.spark.hosts.cell import NONE_YET
 from midstream.spark.parcels.encoding import from_wire, to_wire
 from midstream.spark.processor import CellBatch, Delivery
@@ -44,7 +44,7 @@ def test_rows_are_judged_by_the_watermark_of_the_batch_before(kind: str, seed: i
     spec = JoinSpec(TEXTS[kind], {"a": SCHEMA, "b": SCHEMA}, {"a": "ts", "b": "ts"}, 1)
     engine = ms.Engine(spec.routing.cell_query)
     engine.push({}, watermark=NONE_YET)
-    parcels, stored = Map(), opened(None, spec, "cell 0 of 1").to_bytes()
+    parcels, stored = Map(), open_ledger(None, spec, "cell 0 of 1").to_bytes()
     milliseconds = late = 0
     for batch in range(30):
         before = milliseconds

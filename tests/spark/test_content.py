@@ -14,7 +14,7 @@ import pytest
 
 from midstream.spark.parcels.encoding import to_wire
 from midstream.spark.routing import content
-from midstream.spark.routing.content import in_order, row_codes
+from midstream.spark.routing.content import order_rows, row_codes
 
 TYPES: list[tuple[pa.DataType, list[Any]]] = [
     (pa.int8(), [1, 2]),
@@ -89,7 +89,7 @@ def test_rows_have_one_order(event_time: str | None, seed: int, monkeypatch: pyt
     for _ in range(4):
         other = table.take(pa.array(rng.sample(range(count), count)))
         cut = rng.randrange(count + 1)
-        pieces = list(in_order(pa.concat_tables([other.slice(cut), other.slice(0, cut)]), event_time))
+        pieces = list(order_rows(pa.concat_tables([other.slice(cut), other.slice(0, cut)]), event_time))
         written.add(tuple(to_wire(piece) for piece in pieces))
     assert len(written) == 1
     rows = [row for piece in pieces for row in piece.to_pylist()]
@@ -100,7 +100,7 @@ def test_rows_have_one_order(event_time: str | None, seed: int, monkeypatch: pyt
 
 
 def test_no_rows_have_no_pieces() -> None:
-    assert list(in_order(pa.table({"ts": pa.array([], pa.int64())}), "ts")) == []
+    assert list(order_rows(pa.table({"ts": pa.array([], pa.int64())}), "ts")) == []
 
 
 def test_texts_of_more_than_two_gibibytes_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_texts_of_more_than_two_gibibytes_are_cut(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(content, "_LARGEST_OFFSET", 100)
     monkeypatch.setattr(content, "_BYTES_AT_ONCE", 50)
     table = pa.table({"t": ["x" * 30] * 5, "ts": [5, 4, 3, 2, 1]})
-    pieces = list(in_order(table, "ts"))
+    pieces = list(order_rows(table, "ts"))
     assert [piece["ts"].to_pylist() for piece in pieces] == [[1], [2], [3], [4], [5]]
     assert all(piece.schema.equals(table.schema) for piece in pieces)
 

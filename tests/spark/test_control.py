@@ -16,7 +16,7 @@ import midstream.spark
 from midstream.app.control import control_app
 from midstream.errors import EngineError, PlanError, SparkError
 from midstream.spark.commands.control_folder import Control, ControlFolder, TooEarly
-from midstream.spark.commands.messages import TOO_EARLY, Addressed, Command, addressed, obey
+from midstream.spark.commands.messages import TOO_EARLY, AddressedCommand, Command, address_command, obey
 
 from .conftest import since
 from .streams import LONG, SECOND, Input, Ran, check, expect, join_text, run, start
@@ -178,10 +178,10 @@ def test_only_refusals_are_answered() -> None:
     def migrate(plan: str, strategy: str | None) -> None:
         raise {"plan": PlanError("no such input"), "engine": EngineError("no such strategy")}[plan]
 
-    told = [Addressed("1", "plan", None), Addressed("2", "engine", None)]
+    told = [AddressedCommand("1", "plan", None), AddressedCommand("2", "engine", None)]
     assert obey(told, migrate) == [["1", "no such input"], ["2", "no such strategy"]]
     with pytest.raises(KeyError):
-        obey([Addressed("3", "another", None)], migrate)
+        obey([AddressedCommand("3", "another", None)], migrate)
 
 
 @pytest.mark.parametrize("place", ["s3a://bucket/checkpoints", "hdfs://nowhere:8020/checkpoints", "dbfs:/checkpoints"])
@@ -254,14 +254,14 @@ def test_what_cannot_be_controlled(spark: Any, tmp_path: Path) -> None:
     ],
 )
 def test_files_that_are_no_commands(text: str, reason: str) -> None:
-    ((cell, command),) = addressed(text, 4)
+    ((cell, command),) = address_command(text, 4)
     assert cell == 0 and command.refusal == f"the command was not understood: {reason}"
 
 
 def test_a_new_checkpoint_obeys_nothing_that_it_finds() -> None:
     command = Command("(a b)", cells=(3, 1))
-    assert [cell for cell, answer in addressed(command.to_json(), 4) if answer.refusal is None] == [3, 1]
-    ((cell, answer),) = addressed(command.to_json(), 4, is_first_batch=True)
+    assert [cell for cell, answer in address_command(command.to_json(), 4) if answer.refusal is None] == [3, 1]
+    ((cell, answer),) = address_command(command.to_json(), 4, is_first_batch=True)
     assert cell == 0 and answer.refusal == TOO_EARLY
 
 

@@ -27,7 +27,7 @@ from midstream.errors import SparkError
 from midstream.spark.hosts import pool as hosts
 from midstream.spark.hosts import wire
 from midstream.spark.hosts.cell import NONE_YET, Cell, Loading
-from midstream.spark.hosts.server import Conversation, claimed, clean_up, over_mark, sweep
+from midstream.spark.hosts.server import Conversation, claim, clean_up, over_mark, sweep
 from midstream.spark.hosts.turn import Turn, take
 from midstream.spark.parcels.encoding import from_wire, to_stored, to_wire
 from midstream.spark.spec import JoinSpec
@@ -135,7 +135,7 @@ def test_a_failed_attempt_on_one_executor_and_a_commit_on_another() -> None:
     with _talk(here) as host:
         before = host.stamp()
         assert before not in (None, store.stamp)
-        with pytest.raises(hosts.Lost, match="it stands at"):
+        with pytest.raises(hosts.HostLost, match="it stands at"):
             host.push(store.stamp, "next", NONE_YET, _parcels(_batch(2)), [], _nothing, _no_more)
         assert host.stamp() == before, "a push that is refused changes nothing"
     is_in_place, stamp, results = _attempt(here, store, _batch(2))
@@ -375,7 +375,7 @@ def test_sweeping_takes_nothing_from_the_living(place: Path) -> None:
 
     def host() -> None:
         while time.monotonic() < deadline and not problems:
-            descriptor = claimed(path)
+            descriptor = claim(path)
             if descriptor is None:
                 continue
             holders[0] += 1
@@ -438,7 +438,7 @@ def _give_away(path: Path) -> None:
 def test_a_folder_that_is_not_safe_is_not_used_and_work_goes_on(place: Path, change: Callable[[Path], None]) -> None:
     change(place)
     with pytest.raises((SparkError, OSError)):
-        hosts.folder()
+        hosts.host_folder()
     store = Store()
     for number in range(2):
         turn = Turn(SPEC, "run", 0, store.stamp, NONE_YET, _parcels(_batch(number)), [], store.loading, _nothing)
@@ -521,7 +521,7 @@ def test_a_host_talks_to_one_worker_at_a_time(
         first.load(SPEC, Store().loading(), "")
         with monkeypatch.context() as patch:
             patch.setattr(hosts, "_BUSY_SECONDS", 0.2)
-            with _reached(place, "run-op-0") as second, pytest.raises(hosts.Lost, match="timed out"):
+            with _reached(place, "run-op-0") as second, pytest.raises(hosts.HostLost, match="timed out"):
                 second.stamp()
         first.push("", "next", NONE_YET, _parcels(_batch(0)), [], _nothing, _no_more)
     with _reached(place, "run-op-0") as second:

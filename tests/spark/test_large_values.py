@@ -20,7 +20,7 @@ from midstream.spark.hosts.server import Conversation
 from midstream.spark.hosts.turn import Turn, take
 from midstream.spark.parcels import packing, spool
 from midstream.spark.parcels.encoding import from_stored, to_stored, to_wire
-from midstream.spark.parcels.packing import opener
+from midstream.spark.parcels.packing import make_opener
 from midstream.spark.spec import JoinSpec
 from midstream.state import sizes
 
@@ -58,7 +58,7 @@ def opened(results: list[bytes]) -> pa.Table:
     batch = pa.record_batch(
         {"cell": pa.array([0] * len(results), pa.int32()), "parcel": pa.array(results, pa.binary())}
     )
-    return pa.Table.from_batches(opener(OUTPUT)(iter([batch])), OUTPUT)
+    return pa.Table.from_batches(make_opener(OUTPUT)(iter([batch])), OUTPUT)
 
 
 def check(found: pa.Table, left: int, right: int) -> None:
@@ -73,7 +73,7 @@ def test_rows_to_route_may_be_large(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = JoinSpec(text, schemas={"a": SCHEMA, "b": SCHEMA}, event_time={"a": "ts", "b": "ts"}, cells=2)
     batches = [batch for count in (1, 1, 200, 1) for batch in rows(count).to_batches()]
     batches.insert(2, batches[0].slice(0, 0))
-    found = list(packing.packer(spec, "a", SCHEMA.names)(iter(batches)))
+    found = list(packing.make_packer(spec, "a", SCHEMA.names)(iter(batches)))
     assert sum(sum(batch.column("home").to_pylist()) for batch in found) == 203
 
 

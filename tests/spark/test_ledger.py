@@ -11,8 +11,8 @@ import pytest
 
 import midstream as ms
 from midstream.spark.checkpoint.ledger import FORMAT, MERGED_AT_ONCE, Ledger, Parcel
-from midstream.spark.checkpoint.restart import refusal
-from midstream.spark.checkpoint.store import CellStore, opened, without_late
+from midstream.spark.checkpoint.restart import find_refusal
+from midstream.spark.checkpoint.store import CellStore, drop_late, open_ledger
 from midstream.spark.parcels.encoding import LARGEST_PARCEL, from_stored
 from midstream.spark.spec import JoinSpec
 
@@ -47,7 +47,7 @@ def spec_of(text: str = TEXT, **options: Any) -> JoinSpec:
 def store_of(spec: JoinSpec | None = None) -> tuple[CellStore, Map]:
     spec = spec or spec_of()
     parcels = Map()
-    return CellStore(spec, parcels, opened(None, spec, "cell 0 of 2"), "cell 0 of 2"), parcels
+    return CellStore(spec, parcels, open_ledger(None, spec, "cell 0 of 2"), "cell 0 of 2"), parcels
 
 
 def rows(times: list[int], text: str = "x") -> pa.Table:
@@ -164,10 +164,10 @@ def test_merging_what_no_window_has_leaves_nothing() -> None:
 
 def test_only_rows_before_the_watermark_are_late() -> None:
     table = rows([5, 3, 4, 4])
-    kept, late = without_late(table["ts"].to_numpy(), table, 4)
+    kept, late = drop_late(table["ts"].to_numpy(), table, 4)
     assert kept["ts"].to_pylist() == [5, 4, 4] and late is not None and late.tolist() == [1]
-    assert without_late(table["ts"].to_numpy(), table, 3) == (table, None)
-    assert without_late(table["ts"].to_numpy()[:0], table.slice(0, 0), 9)[1] is None
+    assert drop_late(table["ts"].to_numpy(), table, 3) == (table, None)
+    assert drop_late(table["ts"].to_numpy()[:0], table.slice(0, 0), 9)[1] is None
 
 
 def test_a_spec_comes_back_with_its_lanes() -> None:
@@ -233,8 +233,8 @@ def test_a_parcel_that_is_gone_or_damaged_is_told() -> None:
 
 def reopened(text: str = TEXT, before: JoinSpec | None = None, **options: Any) -> Ledger:
     """The ledger of one query opened by another."""
-    data = opened(None, before or spec_of(), "").to_bytes()
-    return opened(data, spec_of(text, **options), "cell 0 of 2")
+    data = open_ledger(None, before or spec_of(), "").to_bytes()
+    return open_ledger(data, spec_of(text, **options), "cell 0 of 2")
 
 
 @pytest.mark.parametrize(
@@ -290,11 +290,11 @@ def test_a_column_of_another_type_is_refused() -> None:
     now = spec_of()
     schema = now.schemas["a"]
     at = schema.get_field_index("v")
-    data = opened(None, now, "").to_bytes()
+    data = open_ledger(None, now, "").to_bytes()
     other = replace(now, schemas={**now.schemas, "a": schema.set(at, pa.field("v", pa.int16()))})
     told = "cell 0 of 2: the checkpoint has column 'v' of 'a' as string, the query as int16; cast it to string"
     with pytest.raises(ms.SparkError, match=told):
-        opened(data, other, "cell 0 of 2")
+        open_ledger(data, other, "cell 0 of 2")
 
 
 @pytest.mark.parametrize(
@@ -312,9 +312,9 @@ def test_stored_parcels_leave_by_the_windows_of_now(before: str, now: str, until
     store.add(1, rows([0]))
     store.ledger.reached = {"a": 9 * SECOND, "b": 0}
     spec = spec_of(TEXT.replace("RANGE 10 SECONDS", now), allow_incomplete=True)
-    again = opened(store.ledger.to_bytes(), spec, "cell 0 of 2")
+    again = open_ledger(store.ledger.to_bytes(), spec, "cell 0 of 2")
     assert [parcel.until for parcel in again.parcels] == [until, 60 * SECOND]
-    assert opened(again.to_bytes(), spec, "cell 0 of 2").parcels == again.parcels
+    assert open_ledger(again.to_bytes(), spec, "cell 0 of 2").parcels == again.parcels
     assert {parcel.key for parcel in again.parcels} == set(parcels)
 
 
@@ -326,11 +326,11 @@ def test_a_larger_window_is_taken_where_that_is_allowed() -> None:
 def test_a_join_is_refused_before_its_start_only_if_no_ledger_fits_it() -> None:
     """A query may have several joins, and nothing in a checkpoint says which of them a ledger is of."""
     larger = spec_of(TEXT.replace("10 SECONDS", "11 SECONDS"))
-    fits, other = ((0, opened(None, spec, "").to_bytes()) for spec in (spec_of(), spec_of(cells=4)))
-    assert refusal([], spec_of()) is None
-    assert refusal([fits], spec_of()) is None and refusal([other, fits], spec_of()) is None
-    told = refusal([fits], larger)
+    fits, other = ((0, open_ledger(None, spec, "").to_bytes()) for spec in (spec_of(), spec_of(cells=4)))
+    assert find_refusal([], spec_of()) is None
+    assert find_refusal([fits], spec_of()) is None and find_refusal([other, fits], spec_of()) is None
+    told = find_refusal([fits], larger)
     assert told is not None and told.startswith("cell ") and "[RANGE 11 SECONDS]" in told
-    assert refusal([fits], replace(larger, allow_incomplete=True)) is None
-    told = refusal([other], spec_of())
+    assert find_refusal([fits], replace(larger, allow_incomplete=True)) is None
+    told = find_refusal([other], spec_of())
     assert told is not None and "cells: the checkpoint has 4, the query has 2" in told

@@ -14,7 +14,7 @@ import midstream as ms
 from midstream.spark.parcels.encoding import (
     FORMAT,
     LARGEST_PARCEL,
-    concatenated,
+    concatenate,
     from_stored,
     from_wire,
     to_stored,
@@ -175,7 +175,7 @@ def test_tables_are_brought_to_one_schema() -> None:
         pa.table({"x": pa.array([1], pa.int64()), "t": pa.array([0], ZONED)}),
         pa.table({"more": ["a"], "t": pa.array([5], pa.timestamp("us", "Asia/Tokyo")), "x": pa.array([2], pa.int32())}),
     ]
-    found = concatenated(tables, schema)
+    found = concatenate(tables, schema)
     assert found.schema.equals(schema) and found["x"].to_pylist() == [1, 2]
     assert found["t"].cast(pa.int64()).to_pylist() == [0, 5]
-    assert concatenated([], schema).equals(schema.empty_table())
+    assert concatenate([], schema).equals(schema.empty_table())

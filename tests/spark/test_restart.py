@@ -154,7 +154,7 @@ def test_what_the_checkpoint_cannot_serve(
     def fail(session: Any, checkpoint: str) -> Any:
         raise OSError(f"{checkpoint} cannot be read")
 
-    monkeypatch.setattr("midstream.spark.listener.stored_ledgers", fail)
+    monkeypatch.setattr("midstream.spark.listener.read_ledgers", fail)
     found = streams.failure(stopped.query(text, **options), stopped.copy(tmp_path))
     assert all(part in found for part in told), found
 

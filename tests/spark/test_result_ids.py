@@ -18,13 +18,13 @@ from .streams import SECOND, Input, expect, join_text
 from .test_content import TYPES
 
 
-def named(batch: int, cells: dict[int, list[list[int]]]) -> list[tuple[str, int]]:
+def name_results(batch: int, cells: dict[int, list[list[int]]]) -> list[tuple[str, int]]:
     """Names with values, of tables that come piece by piece."""
     ids = ResultIds(batch)
     found = []
     for cell, pieces in cells.items():
         for piece in pieces:
-            table = ids.named(cell, pa.table({"v": pa.array(piece, pa.int64())}))
+            table = ids.add_to(cell, pa.table({"v": pa.array(piece, pa.int64())}))
             found += list(zip(table[COLUMN].to_pylist(), table["v"].to_pylist(), strict=True))
     return found
 
@@ -36,7 +36,7 @@ def test_each_result_has_a_name_of_its_own_that_no_order_changes(seed: int) -> N
     again = rng.sample(values, len(values))
     cuts = [sorted(rng.randrange(len(values) + 1) for _ in range(3)) for _ in range(2)]
     first, second = (
-        named(7, {3: [rows[begin:end] for begin, end in zip([0, *cut], [*cut, len(rows)], strict=True)]})
+        name_results(7, {3: [rows[begin:end] for begin, end in zip([0, *cut], [*cut, len(rows)], strict=True)]})
         for rows, cut in zip((values, again), cuts, strict=True)
     )
     assert len({name for name, _ in first}) == len(values)
@@ -61,7 +61,7 @@ def test_the_name_of_a_result_goes_by_its_values_of_any_type(seed: int) -> None:
         cut = rng.randrange(count + 1)
         names: dict[str, set[str]] = {}
         for piece in (other.slice(0, cut), other.slice(cut)):
-            for row in ids.named(1, piece).to_pylist():
+            for row in ids.add_to(1, piece).to_pylist():
                 name = row.pop(COLUMN)
                 names.setdefault(repr(row), set()).add(name)
         found.append(names)
@@ -70,7 +70,7 @@ def test_the_name_of_a_result_goes_by_its_values_of_any_type(seed: int) -> None:
 
 
 def test_other_batches_and_cells_have_other_names() -> None:
-    names = [name for batch in (1, 2) for name, _ in named(batch, {0: [[5, 5]], 1: [[5]]})]
+    names = [name for batch in (1, 2) for name, _ in name_results(batch, {0: [[5, 5]], 1: [[5]]})]
     assert len(set(names)) == 6
 
 

@@ -19,7 +19,7 @@ import pytest
 import midstream as ms
 from midstream.cql.model import Query
 from midstream.spark.routing.router import Router, Split
-from midstream.spark.routing.rules import Routing, difference, routing_for
+from midstream.spark.routing.rules import Routing, find_difference, routing_for
 from midstream.state import sizes
 from tests.oracle.compare import multiset, rows_of
 
@@ -445,14 +445,14 @@ def test_fingerprints_that_are_the_same() -> None:
 )  # fmt: skip
 def test_the_first_difference_is_told(query: Query, cells: int, options: dict[str, Any], told: str) -> None:
     stored = routing_for(CHAIN, 4).fingerprint()
-    assert difference(stored, stored) is None
-    assert difference(stored, routing_for(query, cells, **options).fingerprint()) == told
+    assert find_difference(stored, stored) is None
+    assert find_difference(stored, routing_for(query, cells, **options).fingerprint()) == told
 
 
 def test_the_spread_input_of_hot_keys_is_part_of_the_fingerprint() -> None:
     """Rows that were spread must not be copied later, nor the other way round."""
     plain, weighted = (routing_for(KEY, 4, rates, {"o.id": [1]}).fingerprint() for rates in (None, {"p": 2}))
-    assert "spread o" in str(difference(plain, weighted)) and "spread p" in str(difference(plain, weighted))
+    assert "spread o" in str(find_difference(plain, weighted)) and "spread p" in str(find_difference(plain, weighted))
 
 
 def test_explanation() -> None:

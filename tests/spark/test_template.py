@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from midstream.spark.hosts import pool, template, wire
-from midstream.spark.hosts.server import locked
+from midstream.spark.hosts.server import lock_file
 from midstream.spark.hosts.template import Template, start_host
 
 
@@ -96,7 +96,7 @@ def test_a_template_and_its_hosts_leave_with_their_jvm(
 
 
 def make_template(place: Path, watched: list[int]) -> Template:
-    lock = locked(place / "template-x.lock", os.O_CREAT)
+    lock = lock_file(place / "template-x.lock", os.O_CREAT)
     assert lock is not None
     return Template(place, "template-x", lock, watched)
 

@@ -71,7 +71,7 @@ def test_what_is_no_message_is_refused(ends: tuple[socket.socket, socket.socket]
     left, right = ends
     sender = threading.Thread(target=left.sendall, args=(sent,))
     sender.start()
-    with pytest.raises(wire.Broken):
+    with pytest.raises(wire.BrokenConnection):
         wire.receive(right)
     sender.join()
 
@@ -83,5 +83,5 @@ def test_a_message_that_breaks_off_is_refused() -> None:
         with right:
             with left:
                 left.sendall(whole[:size])
-            with pytest.raises(wire.Broken):
+            with pytest.raises(wire.BrokenConnection):
                 wire.receive(right)

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from midstream.errors import SparkError
-from midstream.spark.checkpoint.store import LEDGER, PARCELS, opened
+from midstream.spark.checkpoint.store import LEDGER, PARCELS, open_ledger
 from midstream.spark.routing.cell_numbers import spark_hash
 from midstream.spark.spec import JoinSpec
 
@@ -23,7 +23,7 @@ from midstream.spark.spec import JoinSpec
 StoredLedger = tuple[int, bytes]
 
 
-def stored_ledgers(session: Any, checkpoint: str) -> list[StoredLedger]:
+def read_ledgers(session: Any, checkpoint: str) -> list[StoredLedger]:
     """A ledger of each join that a checkpoint is of, as its last complete batch has left them."""
     operators = session.read.format("state-metadata").load(checkpoint).select("operatorId", "operatorProperties")
     ledgers = []
@@ -41,12 +41,12 @@ def _is_join(properties: str | None) -> bool:
     return {LEDGER, PARCELS} <= {variable.get("stateName") for variable in told}
 
 
-def refusal(ledgers: Iterable[StoredLedger], spec: JoinSpec) -> str | None:
+def find_refusal(ledgers: Iterable[StoredLedger], spec: JoinSpec) -> str | None:
     """Why no join that a checkpoint is of can go on as this one; None if one can, or if there are none."""
     told = None
     for number, content in ledgers:
         try:
-            opened(content, spec, f"cell {spark_hash(number)} of {spec.cells}")
+            open_ledger(content, spec, f"cell {spark_hash(number)} of {spec.cells}")
         except SparkError as problem:
             told = told or str(problem)
         else:

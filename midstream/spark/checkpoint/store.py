@@ -19,9 +19,9 @@ from midstream.engine.snapshot.format import same_or_reason
 from midstream.errors import SnapshotError, SparkError
 from midstream.kernels.types import LARGEST
 from midstream.spark.checkpoint.ledger import SNAPSHOT_LANE, Ledger, Parcel
-from midstream.spark.parcels.encoding import column_of, concatenated, from_stored, from_wire, to_stored
-from midstream.spark.routing.content import in_order
-from midstream.spark.routing.rules import difference
+from midstream.spark.parcels.encoding import column_of, concatenate, from_stored, from_wire, to_stored
+from midstream.spark.routing.content import order_rows
+from midstream.spark.routing.rules import find_difference
 from midstream.spark.spec import JoinSpec
 from midstream.state.arrow import single, values_of
 from midstream.state.indexes import Ints
@@ -63,7 +63,7 @@ class CellStore:
 
     def add(self, lane: int, rows: pa.Table) -> None:
         """Store rows that have just been accepted: the same bytes, in whatever order they have come."""
-        for piece in in_order(rows, self._spec.routing.lanes[lane].event_time):
+        for piece in order_rows(rows, self._spec.routing.lanes[lane].event_time):
             for part, content in to_stored(piece):
                 self._put(lane, part.num_rows, content, self._ends(lane, part))
 
@@ -78,7 +78,7 @@ class CellStore:
     def rows(self, lane: int, parcels: Sequence[bytes]) -> pa.Table:
         """The rows of parcels that have come over the wire."""
         schema = self._spec.routing.cell_query.schemas[self._spec.routing.lanes[lane].name]
-        return concatenated((from_wire(parcel) for parcel in parcels), schema)
+        return concatenate((from_wire(parcel) for parcel in parcels), schema)
 
     def _ends(self, lane: int, rows: pa.Table) -> Ints | None:
         """When rows leave the last of their windows; None if they never do."""
@@ -125,7 +125,7 @@ class CellStore:
     def _rows_of(self, parcels: Sequence[Parcel]) -> pa.Table:
         """The rows of stored parcels of one lane."""
         schema = self._spec.routing.cell_query.schemas[self._spec.routing.lanes[parcels[0].lane].name]
-        return concatenated((from_stored(self._content(parcel), self._where) for parcel in parcels), schema)
+        return concatenate((from_stored(self._content(parcel), self._where) for parcel in parcels), schema)
 
     def merge(self, watermark: int) -> None:
         """Make one parcel of many small ones, without rows that no window has any more."""
@@ -139,12 +139,12 @@ class CellStore:
             self.add(lane, rows)
 
 
-def opened(data: bytes | None, spec: JoinSpec, where: str) -> Ledger:
+def open_ledger(data: bytes | None, spec: JoinSpec, where: str) -> Ledger:
     """The ledger of a cell, checked against the query as it is now; a new one if the cell has none."""
     if data is None:
         return Ledger(spec.routing.fingerprint(), spec.described, spec.windows, spec.columns, spec.plan)
     ledger = Ledger.from_bytes(data, where)
-    found = difference(ledger.routing, spec.routing.fingerprint())
+    found = find_difference(ledger.routing, spec.routing.fingerprint())
     if found is not None:
         raise SparkError(
             f"{where}: rows would go to other cells than those in the checkpoint; {found}; "
@@ -218,7 +218,7 @@ def _check_columns(spec: JoinSpec, ledger: Ledger, where: str) -> None:
                 )
 
 
-def without_late(times: Ints, rows: pa.Table, watermark: int) -> tuple[pa.Table, Ints | None]:
+def drop_late(times: Ints, rows: pa.Table, watermark: int) -> tuple[pa.Table, Ints | None]:
     """The rows at or after the watermark, and where the late ones were; None if there are none."""
     if len(times) == 0 or int(times.min()) >= watermark:
         return rows, None

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from midstream.errors import EngineError, PlanError
-from midstream.spark.parcels.packing import Mapper, calls, packed_rows
+from midstream.spark.parcels.packing import Mapper, call_cells, pack_rows
 from midstream.spark.task import current_batch, settle
 
 #: The lane of parcels that hold a command.
@@ -70,7 +70,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Addressed:
+class AddressedCommand:
     """A command as it reaches a cell; `refusal` says why it cannot be meant for anybody."""
 
     identity: str
@@ -82,25 +82,25 @@ class Addressed:
         return json.dumps([self.identity, self.plan, self.strategy, self.refusal]).encode()
 
     @classmethod
-    def from_bytes(cls, parcel: bytes) -> Addressed:
+    def from_bytes(cls, parcel: bytes) -> AddressedCommand:
         return cls(*json.loads(parcel))
 
 
-def addressed(text: str, cells: int, is_first_batch: bool = False) -> Iterator[tuple[int, Addressed]]:
+def address_command(text: str, cells: int, is_first_batch: bool = False) -> Iterator[tuple[int, AddressedCommand]]:
     """The cells that a command file is meant for. What is meant for nobody is answered by cell 0."""
     if text == CHECK:
         return
     try:
         command = Command.from_json(text)
     except ValueError as problem:
-        yield 0, Addressed(_identity_in(text), "", None, f"the command was not understood: {problem}")
+        yield 0, AddressedCommand(_identity_in(text), "", None, f"the command was not understood: {problem}")
         return
     chosen = range(cells) if command.cells is None else command.cells
     unknown = [cell for cell in chosen if not 0 <= cell < cells]
     refusal = f"there is no cell {unknown[0]}; cells: 0 to {cells - 1}" if unknown else None
     refusal = TOO_EARLY if is_first_batch else refusal
     for cell in chosen if refusal is None else [0]:
-        yield cell, Addressed(command.identity, command.plan, command.strategy, refusal)
+        yield cell, AddressedCommand(command.identity, command.plan, command.strategy, refusal)
 
 
 def _identity_in(text: str) -> str:
@@ -110,24 +110,26 @@ def _identity_in(text: str) -> str:
         return "unknown"
 
 
-def command_packer(cells: int) -> Mapper:
+def make_command_packer(cells: int) -> Mapper:
     """What `mapInArrow` does with command files: a parcel for each cell that a command is meant for."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
-        yield from calls(cells)
+        yield from call_cells(cells)
         is_first = current_batch() == 0
         for batch in batches:
             found = [
-                command for text in batch.column(0).to_pylist() for command in addressed(text or "", cells, is_first)
+                command
+                for text in batch.column(0).to_pylist()
+                for command in address_command(text or "", cells, is_first)
             ]
             if found:
-                yield packed_rows([(cell, COMMAND_LANE, 0, 0, 0, command.to_bytes()) for cell, command in found])
+                yield pack_rows([(cell, COMMAND_LANE, 0, 0, 0, command.to_bytes()) for cell, command in found])
 
     return pack
 
 
-def obey(commands: Sequence[Addressed], migrate: Callable[[str, str | None], object]) -> list[list[str]]:
+def obey(commands: Sequence[AddressedCommand], migrate: Callable[[str, str | None], object]) -> list[list[str]]:
     """Carry commands out in the order in which they were given; an answer each: its id and a reason if refused.
 
     An error that is no refusal goes through and fails the batch.
@@ -140,10 +142,10 @@ def obey(commands: Sequence[Addressed], migrate: Callable[[str, str | None], obj
                 migrate(command.plan, command.strategy)
             except (EngineError, PlanError) as problem:
                 reason = str(problem)
-        answers.append([command.identity, "" if reason is None else _shortened(reason)])
+        answers.append([command.identity, "" if reason is None else _shorten(reason)])
     return answers
 
 
-def _shortened(reason: str) -> str:
+def _shorten(reason: str) -> str:
     """A reason that fits into a report, and shows that there was more of it."""
     return reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 4].rsplit(" ", 1)[0] + " ..."

@@ -21,8 +21,8 @@ from midstream.kernels.types import SMALLEST
 from midstream.plan import parse_plan
 from midstream.session import Engine
 from midstream.spark.checkpoint.ledger import SNAPSHOT_LANE
-from midstream.spark.commands.messages import Addressed, obey
-from midstream.spark.parcels.encoding import concatenated, from_stored, from_wire, to_wire
+from midstream.spark.commands.messages import AddressedCommand, obey
+from midstream.spark.parcels.encoding import concatenate, from_stored, from_wire, to_wire
 from midstream.spark.spec import JoinSpec
 from midstream.state.arrow import single
 
@@ -100,7 +100,7 @@ class Cell:
         return Engine.resume(self._query, rows, loading.watermark, tables=tables, plan=loading.plan, strategy=strategy)
 
     def _table(self, lane: int, tables: Sequence[pa.Table]) -> pa.Table:
-        return concatenated(tables, self._query.schemas[self._lanes[lane].name])
+        return concatenate(tables, self._query.schemas[self._lanes[lane].name])
 
     def push(
         self,
@@ -126,7 +126,7 @@ class Cell:
             parts.setdefault(lane, []).append(from_wire(parcel))
         rows = {self._lanes[lane].name: self._table(lane, tables) for lane, tables in parts.items()}
         self._follow_schedule(watermark)
-        answers = obey([Addressed.from_bytes(command) for command in commands], self._engine.migrate)
+        answers = obey([AddressedCommand.from_bytes(command) for command in commands], self._engine.migrate)
         results: list[bytes] = []
         rows_out = held = 0
         for table in self._engine.push_batches(rows, watermark=watermark):

@@ -36,11 +36,11 @@ _LEAVE_SECONDS = 2.0
 _LONGEST_SOCKET_PATH = 100
 
 
-class Lost(Exception):
+class HostLost(Exception):
     """The host has gone, or stands elsewhere than the store."""
 
 
-def folder() -> Path:
+def host_folder() -> Path:
     """The folder of this user's hosts, made if missing; an error if somebody else could enter it."""
     path = Path(tempfile.gettempdir()) / f"midstream-{os.getuid()}"
     if len(str(path)) > _LONGEST_SOCKET_PATH - 50:
@@ -54,10 +54,10 @@ def folder() -> Path:
 
 def host_name(run: str, operator: str, cell: int) -> str:
     """How the host of a cell is called."""
-    return f"{_plain(run)}-{operator}-{cell}"
+    return f"{_plain_name(run)}-{operator}-{cell}"
 
 
-def _plain(run: str) -> str:
+def _plain_name(run: str) -> str:
     """A run as part of a file name; users may have given its job group a name of their own."""
     return re.sub("[^0-9A-Za-z-]", "_", run)[:36]
 
@@ -157,7 +157,7 @@ class RemoteCell:
             hand_on(blobs)
             answer, blobs = self._answer()
         if "refused" in answer:
-            raise Lost(f"it stands at {answer['refused']!r}")
+            raise HostLost(f"it stands at {answer['refused']!r}")
         return Outcome(blobs[: answer["results"]], answer["report"], blobs[answer["results"] :])
 
     def process(self) -> int:
@@ -173,13 +173,13 @@ class RemoteCell:
         try:
             wire.send(self._connection, header, blobs)
         except OSError as problem:
-            raise Lost(str(problem)) from problem
+            raise HostLost(str(problem)) from problem
 
     def _answer(self) -> tuple[dict[str, Any], list[bytes]]:
         try:
             answer, blobs = wire.receive(self._connection)
         except OSError as problem:
-            raise Lost(str(problem)) from problem
+            raise HostLost(str(problem)) from problem
         if "error" in answer:
             raise SparkError(answer["error"] if answer["is_ours"] else f"host: {answer['error']}")
         return answer, blobs
@@ -188,7 +188,7 @@ class RemoteCell:
 def reach(name: str, idle: float) -> RemoteCell | None:
     """The host of that name, started if need be; None if there can be none."""
     try:
-        path = folder() / f"{name}.sock"
+        path = host_folder() / f"{name}.sock"
     except (OSError, MidstreamError) as problem:
         _logger.warning("midstream: no place for hosts, so engines are loaded in every batch; %s", problem)
         return None
@@ -219,10 +219,10 @@ def connect(path: Path) -> RemoteCell | None:
 
 def send_home(run: str) -> int:
     """End this user's hosts of a query run, and keep others from starting; how many there were."""
-    place = folder()
+    place = host_folder()
     over_mark(place, host_name(run, "", 0)).touch(mode=0o600)
-    hosts = [host for path in place.glob(f"{_plain(run)}-*.sock") if (host := connect(path)) is not None]
-    ended = [_ended(host) for host in hosts]
+    hosts = [host for path in place.glob(f"{_plain_name(run)}-*.sock") if (host := connect(path)) is not None]
+    ended = [_end_host(host) for host in hosts]
     for descriptor in ended:
         if descriptor is not None:
             gone = select.poll()
@@ -233,7 +233,7 @@ def send_home(run: str) -> int:
     return len(hosts)
 
 
-def _ended(host: RemoteCell) -> int | None:
+def _end_host(host: RemoteCell) -> int | None:
     """Kill a host, which may be busy and has nothing to lose; a handle on its process until it has gone."""
     with host:
         try:

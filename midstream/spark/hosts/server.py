@@ -34,7 +34,7 @@ _MARK_SECONDS = 600.0
 
 def serve(folder: Path, name: str, watched: Sequence[int], idle: float) -> None:
     """Serve one cell until it is time to leave."""
-    lock = claimed(folder / f"{name}.lock")
+    lock = claim(folder / f"{name}.lock")
     if lock is None:
         return  # another host has this cell already
     path = folder / f"{name}.sock"
@@ -80,7 +80,7 @@ class Conversation:
                 except Exception:
                     answer, results = {"error": traceback.format_exc(), "is_ours": False}, []
                 wire.send(connection, answer, results)
-        except (OSError, wire.Broken):
+        except (OSError, wire.BrokenConnection):
             return
 
     def _answer(
@@ -161,17 +161,17 @@ def over_mark(folder: Path, name: str) -> Path:
     return folder / f"{name.rsplit('-', 2)[0]}.over"
 
 
-def claimed(path: Path) -> int | None:
+def claim(path: Path) -> int | None:
     """Hold a file's lock for as long as this process lives; None if another host holds it."""
     deadline = time.monotonic() + _CLAIM_SECONDS
     while True:
-        descriptor = locked(path, os.O_CREAT)
+        descriptor = lock_file(path, os.O_CREAT)
         if descriptor is not None or time.monotonic() > deadline:
             return descriptor
         time.sleep(0.01)
 
 
-def locked(path: Path, flags: int = 0) -> int | None:
+def lock_file(path: Path, flags: int = 0) -> int | None:
     """The lock of the file that has this name now; None if it is held or the file is gone."""
     try:
         descriptor = os.open(path, os.O_RDWR | flags, 0o600)
@@ -191,7 +191,7 @@ def locked(path: Path, flags: int = 0) -> int | None:
 def sweep(folder: Path) -> None:
     """Take away what killed hosts have left behind: locks that nobody holds, and their sockets; and old marks."""
     for path in folder.glob("*.lock"):
-        descriptor = locked(path)
+        descriptor = lock_file(path)
         if descriptor is not None:
             path.with_suffix(".sock").unlink(missing_ok=True)
             path.unlink(missing_ok=True)

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from midstream.session import get_ready
 from midstream.spark.hosts import wire
-from midstream.spark.hosts.server import PATIENCE, clean_up, connected, is_same_user, locked, serve
+from midstream.spark.hosts.server import PATIENCE, clean_up, connected, is_same_user, lock_file, serve
 
 #: How long a template waits for the next request.
 _IDLE_SECONDS = 300.0
@@ -58,7 +58,7 @@ def start_host(place: Path, name: str, watched: Sequence[int], idle: float) -> i
         answer = _ask(place / f"{template}.sock", name, idle)
         if answer is not None:
             return answer["process"]
-        lock = locked(place / f"{template}.lock", os.O_CREAT)
+        lock = lock_file(place / f"{template}.lock", os.O_CREAT)
         if lock is not None:
             try:
                 if has_started or not _start(place, template, watched, search, lock):

@@ -39,7 +39,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Taken:
+class TurnResult:
     """How a turn went; `place` is "host" (it was in place), "loaded" (a host was loaded) or "worker" (no host)."""
 
     outcome: Outcome
@@ -48,14 +48,14 @@ class Taken:
     loads: int
 
 
-def take(turn: Turn) -> Taken:
+def take(turn: Turn) -> TurnResult:
     """Run the batch; the worker's own part of it is done exactly once."""
     next_stamp = secrets.token_hex(8)
     meanwhile = _once(turn.meanwhile)
     loads = 0
     for _ in range(_ATTEMPTS):
         spool = Spool()
-        host = None if turn.run is None else _reached(turn)
+        host = None if turn.run is None else _reach_host(turn)
         if host is None:
             break
         try:
@@ -68,8 +68,8 @@ def take(turn: Turn) -> Taken:
                     turn.stamp, next_stamp, turn.watermark, turn.parcels, turn.commands, meanwhile, spool.put
                 )
             place = "host" if is_in_place and not loads else "loaded"
-            return Taken(_spooled(outcome, spool), next_stamp, place, loads)
-        except pool.Lost as problem:
+            return TurnResult(_close_spool(outcome, spool), next_stamp, place, loads)
+        except pool.HostLost as problem:
             spool.discard()
             _logger.warning("midstream: the host of cell %d is lost (%s); starting again", turn.cell, problem)
     cell = Cell(turn.spec)
@@ -77,16 +77,16 @@ def take(turn: Turn) -> Taken:
     spool = Spool()
     outcome = cell.push(turn.stamp, next_stamp, turn.watermark, turn.parcels, turn.commands, spool.put)
     meanwhile()
-    return Taken(_spooled(outcome, spool), next_stamp, "worker", loads + 1)
+    return TurnResult(_close_spool(outcome, spool), next_stamp, "worker", loads + 1)
 
 
-def _spooled(outcome: Outcome, spool: Spool) -> Outcome:
+def _close_spool(outcome: Outcome, spool: Spool) -> Outcome:
     """The outcome with all results, as they go through Spark."""
     spool.put(outcome.results)
     return replace(outcome, results=spool.close())
 
 
-def _reached(turn: Turn) -> pool.RemoteCell | None:
+def _reach_host(turn: Turn) -> pool.RemoteCell | None:
     assert turn.run is not None
     return pool.reach(pool.host_name(turn.run, turn.spec.operator, turn.cell), turn.spec.host_idle)
 

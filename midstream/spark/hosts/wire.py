@@ -16,7 +16,7 @@ _LARGEST_HEADER = 64 << 20
 _LARGEST_BLOB = 1 << 31
 
 
-class Broken(ConnectionError):
+class BrokenConnection(ConnectionError):
     """The other side has gone, or what it sent is no message."""
 
 
@@ -30,25 +30,25 @@ def send(connection: socket.socket, header: dict[str, Any], blobs: Sequence[byte
 
 def receive(connection: socket.socket) -> tuple[dict[str, Any], list[bytes]]:
     """The next message."""
-    (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
+    (length,) = _LENGTH.unpack(_receive_exactly(connection, _LENGTH.size))
     if length > _LARGEST_HEADER:
-        raise Broken(f"a header of {length} bytes")
+        raise BrokenConnection(f"a header of {length} bytes")
     try:
-        header = json.loads(_exactly(connection, length))
+        header = json.loads(_receive_exactly(connection, length))
         lengths = [int(size) for size in header.pop("blobs")]
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
-        raise Broken("the header is not JSON") from problem
+        raise BrokenConnection("the header is not JSON") from problem
     if any(not 0 <= size <= _LARGEST_BLOB for size in lengths):
-        raise Broken("a blob that is too large")
-    return header, [bytes(_exactly(connection, size)) for size in lengths]
+        raise BrokenConnection("a blob that is too large")
+    return header, [bytes(_receive_exactly(connection, size)) for size in lengths]
 
 
-def _exactly(connection: socket.socket, size: int) -> bytearray:
+def _receive_exactly(connection: socket.socket, size: int) -> bytearray:
     content = bytearray(size)
     view = memoryview(content)
     while len(view):
         count = connection.recv_into(view, min(len(view), 1 << 20))
         if count == 0:
-            raise Broken("the connection has ended")
+            raise BrokenConnection("the connection has ended")
         view = view[count:]
     return content

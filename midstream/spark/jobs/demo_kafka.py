@@ -69,7 +69,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Fed:
+class PartFed:
     """A part of the input is in the topics."""
 
     part: int
@@ -77,14 +77,14 @@ class Fed:
 
 
 @dataclass(frozen=True)
-class Changed:
+class PlanChange:
     """All cells run the new plan and miss nothing, so long after they were told."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
-class Copied:
+class CopyCounts:
     """What the topic of results has: messages, results that they are of, and results that it lacks."""
 
     messages: int
@@ -124,7 +124,7 @@ def input_file(job: Job, stream: str, part: int) -> Path:
     return job.folder / "input" / stream / f"{part:03d}.parquet"
 
 
-def joined(session: SparkSession, job: Job) -> DataFrame:
+def join_topics(session: SparkSession, job: Job) -> DataFrame:
     """The join of the topics, from their beginning."""
     frames = {
         topic.name: _rows(session.readStream, job, topic, maxOffsetsPerTrigger=job.most_rows) for topic in job.topics
@@ -170,7 +170,7 @@ def start_copy(session: SparkSession, schema: Any, job: Job) -> Any:
 
 def run(
     session: SparkSession, job: Job, parts: int, change_at: int, plan: str
-) -> Iterator[Fed | Batch | Changed | None]:
+) -> Iterator[PartFed | Batch | PlanChange | None]:
     """Feed the topics part by part while they are joined, and change the plan after one of them.
 
     Gives what happens, and None now and then in between. A change needs input to be completed: rows from before it
@@ -179,8 +179,8 @@ def run(
     assert 0 < change_at < parts
     sent = last = feed(session, job, 0)  # topics have to be there when a query over them starts
     taken = 0
-    yield Fed(0, sent)
-    frame = joined(session, job)
+    yield PartFed(0, sent)
+    frame = join_topics(session, job)
     queries = [start_join(frame, job)]
     seen = -1
     change: _Task | None = None
@@ -194,7 +194,7 @@ def run(
             if part < parts and sent - taken <= last:  # at most one part waits, so that the change is half-way
                 last = feed(session, job, part)
                 sent += last
-                yield Fed(part, last)
+                yield PartFed(part, last)
                 if part == change_at:
                     change = _Task(lambda: control(job.control).migrate(plan, until_complete=True))
                 part += 1
@@ -213,7 +213,7 @@ def run(
                         yield batch_of(progress)
             if change is not None and not is_told and not change.is_alive():
                 is_told = True
-                yield Changed(change.result())
+                yield PlanChange(change.result())
             if rest is None or rest.is_alive():
                 deadline = time.monotonic() + _REPORT_SECONDS
             elif not is_told and time.monotonic() > deadline:
@@ -264,17 +264,17 @@ def compare(session: SparkSession, job: Job, batch_sql: str) -> Comparison:
     return Comparison(expected.count(), expected.exceptAll(found).count(), found.exceptAll(expected).count())
 
 
-def messages(session: SparkSession, job: Job) -> DataFrame:
+def read_results(session: SparkSession, job: Job) -> DataFrame:
     """The keys and values in the topic of results."""
     reader = session.read.format("kafka").option("kafka.bootstrap.servers", job.servers).option("subscribe", RESULTS)
     return reader.load().selectExpr("CAST(key AS STRING) AS key", "CAST(value AS STRING) AS value")
 
 
-def copied(session: SparkSession, job: Job) -> Copied:
+def count_copies(session: SparkSession, job: Job) -> CopyCounts:
     """The topic of results against the Parquet files."""
-    sent = messages(session, job).select("key").cache()
+    sent = read_results(session, job).select("key").cache()
     ids = session.read.parquet(str(job.results)).select(COLUMN)
-    return Copied(sent.count(), sent.distinct().count(), ids.exceptAll(sent.distinct()).count())
+    return CopyCounts(sent.count(), sent.distinct().count(), ids.exceptAll(sent.distinct()).count())
 
 
 def last_plans(job: Job) -> Mapping[int, str]:

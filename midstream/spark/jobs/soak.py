@@ -33,7 +33,7 @@ _SCHEMA = "k long, v long, ts timestamp"
 _LOOK_SECONDS = 0.5
 
 
-def told(progress: Any) -> dict[str, Any]:
+def journal_entry(progress: Any) -> dict[str, Any]:
     """What the journal keeps of a batch; `files` are the numbers of the first and last file of each stream."""
     reports = cell_reports(progress)
     totals = Progress.of(reports)
@@ -81,7 +81,7 @@ def journal_of(path: Path) -> Any:
 
         def onQueryProgress(self, event: Any) -> None:
             with path.open("a") as file:
-                file.write(json.dumps({"at": time.time()} | told(event.progress)) + "\n")
+                file.write(json.dumps({"at": time.time()} | journal_entry(event.progress)) + "\n")
 
         def onQueryIdle(self, event: Any) -> None:
             pass

@@ -33,12 +33,12 @@ _ENCODING = b"midstream"
 
 def to_wire(table: pa.Table | pa.RecordBatch) -> bytes:
     """A parcel that travels."""
-    return _sealed(_to_ipc(_narrowed(table)))
+    return _seal(_to_ipc(_narrow_table(table)))
 
 
 def from_wire(parcel: bytes | memoryview) -> pa.Table:
     """What `to_wire` packed."""
-    return _widened(pa.ipc.open_stream(memoryview(parcel)[_HEAD:]).read_all())
+    return _widen_table(pa.ipc.open_stream(memoryview(parcel)[_HEAD:]).read_all())
 
 
 def column_of(parcel: bytes, name: str) -> pa.Array:
@@ -46,19 +46,19 @@ def column_of(parcel: bytes, name: str) -> pa.Array:
     content = memoryview(parcel)[_HEAD:]
     place = pa.ipc.read_schema(pa.py_buffer(content)).get_field_index(name)
     options = pa.ipc.IpcReadOptions(included_fields=[place])
-    return single(_widened(pa.ipc.open_stream(content, options=options).read_all())[name])
+    return single(_widen_table(pa.ipc.open_stream(content, options=options).read_all())[name])
 
 
 def to_stored(table: pa.Table, largest: int = LARGEST_PARCEL) -> Iterator[tuple[pa.Table, bytes]]:
     """Parcels that are stored, each with the rows that it holds."""
     # What is much too large is not packed as a whole first: text of more than 2 GiB cannot be.
-    content = None if table.nbytes > _WORTH_A_TRY * largest else _to_ipc(_narrowed(table))
+    content = None if table.nbytes > _WORTH_A_TRY * largest else _to_ipc(_narrow_table(table))
     if table.num_rows > 1 and (content is None or len(content) + _HEAD > largest):
         half = table.num_rows // 2
         yield from to_stored(table.slice(0, half), largest)
         yield from to_stored(table.slice(half), largest)
         return
-    yield table, _sealed(_to_ipc(_narrowed(table)) if content is None else content)
+    yield table, _seal(_to_ipc(_narrow_table(table)) if content is None else content)
 
 
 def from_stored(parcel: bytes, where: str) -> pa.Table:
@@ -76,7 +76,7 @@ def from_stored(parcel: bytes, where: str) -> pa.Table:
     return from_wire(parcel)
 
 
-def concatenated(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+def concatenate(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
     """One table of exactly this schema; further columns are left out."""
     cast = [table if table.schema.equals(schema) else table.select(schema.names).cast(schema) for table in tables]
     return pa.concat_tables(cast) if cast else schema.empty_table()
@@ -90,14 +90,14 @@ def _to_ipc(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _sealed(content: pa.Buffer) -> bytes:
+def _seal(content: pa.Buffer) -> bytes:
     return b"".join([_MAGIC, bytes([FORMAT]), zlib.crc32(content).to_bytes(4, "little"), content])
 
 
 # Fewer bytes for integers --------------------------------------------------------------------------------------------
 
 
-def _narrowed(table: pa.Table | pa.RecordBatch) -> pa.Table:
+def _narrow_table(table: pa.Table | pa.RecordBatch) -> pa.Table:
     columns, fields = [], []
     for field, column in zip(table.schema, table.columns, strict=True):
         values = single(column)
@@ -140,7 +140,7 @@ def _width(numbers: NDArray[np.int64]) -> Any | None:
     return next((width for width in _WIDTHS if span <= np.iinfo(width).max), None)
 
 
-def _widened(table: pa.Table) -> pa.Table:
+def _widen_table(table: pa.Table) -> pa.Table:
     columns, names = [], []
     for field, column in zip(table.schema, table.columns, strict=True):
         how = (field.metadata or {}).get(_ENCODING)

@@ -40,7 +40,7 @@ RESULT_DDL = "cell int, parcel binary, report string"
 
 
 @dataclass(frozen=True)
-class Reached:
+class NewestTime:
     """The latest event time that a source's task has seen, in microseconds; None if it has seen none."""
 
     source: str
@@ -50,11 +50,11 @@ class Reached:
         return json.dumps([self.source, self.newest]).encode()
 
     @classmethod
-    def from_bytes(cls, parcel: bytes) -> Reached:
+    def from_bytes(cls, parcel: bytes) -> NewestTime:
         return cls(*json.loads(parcel))
 
 
-def packed_rows(rows: list[tuple[int, int, int, int, int, bytes]]) -> pa.RecordBatch:
+def pack_rows(rows: list[tuple[int, int, int, int, int, bytes]]) -> pa.RecordBatch:
     cells, *others = zip(*rows, strict=True)
     columns = [[cell_number(cell) for cell in cells], *others]
     return pa.RecordBatch.from_arrays(
@@ -62,33 +62,33 @@ def packed_rows(rows: list[tuple[int, int, int, int, int, bytes]]) -> pa.RecordB
     )
 
 
-def calls(cells: int) -> Iterator[pa.RecordBatch]:
+def call_cells(cells: int) -> Iterator[pa.RecordBatch]:
     """A row without content for every cell, from the first of a batch's packing tasks: all cells are called.
 
     So each of them knows the watermark of the batch before, and a checkpoint which was made with another routing is
     noticed before any output, even if the cells that get rows are new.
     """
     if is_first_task():
-        yield packed_rows([(cell, NO_LANE, 0, 0, 0, b"") for cell in range(cells)])
+        yield pack_rows([(cell, NO_LANE, 0, 0, 0, b"") for cell in range(cells)])
 
 
 Mapper = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def packer(spec: JoinSpec, source: str, names: Sequence[str]) -> Mapper:
+def make_packer(spec: JoinSpec, source: str, names: Sequence[str]) -> Mapper:
     """What `mapInArrow` does with the rows of a source, whose columns have these names."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         router = _router(spec, source)
         settle()
-        yield from calls(spec.cells)
-        for table in _gathered(batches):
+        yield from call_cells(spec.cells)
+        for table in _gather(batches):
             split = router.split(table.rename_columns(names))
             rows = [(part.cell, part.lane, part.home, 0, 0, to_wire(part.rows)) for part in split.parts]
             if split.newest is not None or split.rejected or split.dropped:
-                rows.append((0, NO_LANE, 0, split.dropped, split.rejected, Reached(source, split.newest).to_bytes()))
+                rows.append((0, NO_LANE, 0, split.dropped, split.rejected, NewestTime(source, split.newest).to_bytes()))
             for at in range(0, len(rows), 64):
-                yield packed_rows(rows[at : at + 64])
+                yield pack_rows(rows[at : at + 64])
 
     return pack
 
@@ -106,7 +106,7 @@ def _router(spec: JoinSpec, source: str) -> Router:
     return _routers[key]
 
 
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _gather(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Spark's small record batches in larger tables; a large one is a table by itself, so it need not be copied.
 
     So the columns of several batches together always fit into one array of their type.
@@ -126,7 +126,7 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def opener(schema: pa.Schema, with_ids: bool = False) -> Mapper:
+def make_opener(schema: pa.Schema, with_ids: bool = False) -> Mapper:
     """What `mapInArrow` does with the operator's output: results of this schema, with a name each on request."""
 
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -136,7 +136,7 @@ def opener(schema: pa.Schema, with_ids: bool = False) -> Mapper:
             for number, parcel in zip(batch.column("cell"), batch.column("parcel"), strict=True):
                 for content in parcels_behind(memoryview(parcel.as_buffer())) if parcel.is_valid else ():
                     table = from_wire(content)
-                    table = table if ids is None else ids.named(spark_hash(number.as_py()), table)
+                    table = table if ids is None else ids.add_to(spark_hash(number.as_py()), table)
                     yield from (table if table.schema.equals(schema) else table.cast(schema)).to_batches()
 
     return unpack

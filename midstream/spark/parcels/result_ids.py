@@ -25,7 +25,7 @@ class ResultIds:
         self._batch = batch
         self._seen: dict[int, tuple[Ints, Ints]] = {}
 
-    def named(self, cell: int, table: pa.Table) -> pa.Table:
+    def add_to(self, cell: int, table: pa.Table) -> pa.Table:
         """The table with a column of names."""
         codes = row_codes((single(column) for column in table.columns), table.num_rows)
         places = self._places(cell, codes)

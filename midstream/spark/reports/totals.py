@@ -126,9 +126,9 @@ class Progress:
         slowest = max(told, key=lambda report: report["ms"][2], default=None)
         parts = [0.0, 0.0, 0.0] if slowest is None else [milliseconds / 1000 for milliseconds in slowest["ms"]]
         return cls(
-            rows_in=_summed(report["in"] for report in told),
+            rows_in=_sum_by_name(report["in"] for report in told),
             rows_out=sum(report["out"] for report in told),
-            late=_summed(report["late"] for report in told),
+            late=_sum_by_name(report["late"] for report in told),
             dropped=sum(report["dropped"] for report in told),
             rejected=sum(report["rejected"] for report in told),
             state_bytes=sum(report["state"] for report in told),
@@ -144,7 +144,7 @@ class Progress:
         )
 
 
-def _summed(counts: Iterable[Mapping[str, int] | int]) -> dict[str, int]:
+def _sum_by_name(counts: Iterable[Mapping[str, int] | int]) -> dict[str, int]:
     totals: dict[str, int] = {}
     for counted in counts:
         for name, count in counted.items() if isinstance(counted, Mapping) else [("all", counted)]:

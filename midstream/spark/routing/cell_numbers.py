@@ -22,8 +22,8 @@ def spark_hash(value: int) -> int:
     >>> spark_hash(1)
     -559580957
     """
-    key = _rotated(value * _KEY_FIRST & _WORD, 15) * _KEY_SECOND & _WORD
-    state = (_rotated(_SEED ^ key, 13) * 5 + _ROUND_ADDED) & _WORD
+    key = _rotate(value * _KEY_FIRST & _WORD, 15) * _KEY_SECOND & _WORD
+    state = (_rotate(_SEED ^ key, 13) * 5 + _ROUND_ADDED) & _WORD
     state ^= _INT_BYTES
     state = (state ^ state >> 16) * _FINAL_FIRST & _WORD
     state = (state ^ state >> 13) * _FINAL_SECOND & _WORD
@@ -42,12 +42,12 @@ def cell_number(cell: int) -> int:
     state = (cell ^ cell >> 16) * pow(_FINAL_SECOND, -1, 2**32) & _WORD
     state = (state ^ state >> 13 ^ state >> 26) * pow(_FINAL_FIRST, -1, 2**32) & _WORD
     state = state ^ state >> 16 ^ _INT_BYTES
-    state = _rotated((state - _ROUND_ADDED) * pow(5, -1, 2**32) & _WORD, 32 - 13)
+    state = _rotate((state - _ROUND_ADDED) * pow(5, -1, 2**32) & _WORD, 32 - 13)
     key = (state ^ _SEED) * pow(_KEY_SECOND, -1, 2**32) & _WORD
-    return _signed(_rotated(key, 32 - 15) * pow(_KEY_FIRST, -1, 2**32) & _WORD)
+    return _signed(_rotate(key, 32 - 15) * pow(_KEY_FIRST, -1, 2**32) & _WORD)
 
 
-def _rotated(word: int, bits: int) -> int:
+def _rotate(word: int, bits: int) -> int:
     return (word << bits | word >> 32 - bits) & _WORD
 
 

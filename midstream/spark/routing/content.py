@@ -61,9 +61,9 @@ def _codes(values: pa.Array) -> Ints:
         return _codes(values.cast(pa.list_(entry)))
     if pat.is_list(type) or pat.is_large_list(type) or pat.is_fixed_size_list(type):
         lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy()
-        return _hashed(_bounds(lengths), value_codes(values.flatten()).view(np.uint8), 8)
+        return _hash(_bounds(lengths), value_codes(values.flatten()).view(np.uint8), 8)
     if _is_text(type):
-        return _hashed(*byte_offsets(values))
+        return _hash(*byte_offsets(values))
     return _word_codes(values.cast(pa.uint8()) if pat.is_boolean(type) else values)
 
 
@@ -73,10 +73,10 @@ def _word_codes(values: pa.Array) -> Ints:
     if width in (1, 2, 4, 8):
         return values_of(values, f"<i{width}" if width > 1 else "|i1").astype(np.int64)
     data = view(values.buffers()[1], "|u1", values.offset * width, len(values) * width)
-    return _hashed(np.arange(len(values) + 1, dtype=np.int64), data, width)
+    return _hash(np.arange(len(values) + 1, dtype=np.int64), data, width)
 
 
-def _hashed(bounds: Ints, data: NDArray[np.uint8], unit: int = 1) -> Ints:
+def _hash(bounds: Ints, data: NDArray[np.uint8], unit: int = 1) -> Ints:
     codes = np.empty(len(bounds) - 1, np.int64)
     hashing.hash_bytes(bounds * unit, data, codes)
     return codes
@@ -91,7 +91,7 @@ def _bounds(lengths: NDArray[Any]) -> Ints:
 # The order of rows ---------------------------------------------------------------------------------------------------
 
 
-def in_order(table: pa.Table, event_time: str | None) -> Iterator[pa.Table]:
+def order_rows(table: pa.Table, event_time: str | None) -> Iterator[pa.Table]:
     """The rows by event time, if they have one, and then by their hash, in pieces that are cut by content alone.
 
     What stands under nulls is not kept, so equal rows have equal bytes.

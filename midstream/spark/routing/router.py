@@ -170,7 +170,7 @@ class _LaneRouter:
         keys = {}
         for place, evaluator in self._keys.items():
             read = {
-                (self._number, column.name): _taken(columns[column.name], places)
+                (self._number, column.name): _take(columns[column.name], places)
                 for column in columns_of(evaluator.expr)
             }
             keys[place] = evaluator.chunks(read, length)
@@ -251,10 +251,10 @@ class _LaneRouter:
         return cells
 
     def _row_codes(self, columns: Columns, rows: _Rows) -> Ints:
-        return row_codes((_taken(columns[name], rows.places) for name in self._lane.columns), rows.length)
+        return row_codes((_take(columns[name], rows.places) for name in self._lane.columns), rows.length)
 
     def _batch(self, columns: Columns, places: Ints | None) -> pa.RecordBatch:
-        arrays = [_taken(columns[name], places) for name in self._schema.names]
+        arrays = [_take(columns[name], places) for name in self._schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
@@ -302,5 +302,5 @@ def _where_all_valid(arrays: Iterable[pa.Array | pa.ChunkedArray]) -> Mask | Non
     return valid
 
 
-def _taken(values: pa.Array, places: Ints | None) -> pa.Array:
+def _take(values: pa.Array, places: Ints | None) -> pa.Array:
     return values if places is None else pc.take(values, pa.array(places), boundscheck=False)

@@ -113,10 +113,10 @@ def routing_for(query: Query, cells: int, rates: Rates | None = None, hot_keys: 
     return Routing(query, shares, hot, lanes, cell_query_of(query, lanes))
 
 
-def difference(stored: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
+def find_difference(stored: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
     """The first difference between a checkpoint's fingerprint and the current one, as text, or None.
 
-    >>> difference({"hash": 1, "cells": 4}, {"hash": 1, "cells": 8})
+    >>> find_difference({"hash": 1, "cells": 4}, {"hash": 1, "cells": 8})
     'cells: the checkpoint has 4, the query has 8'
     """
     for name in dict.fromkeys([*stored, *current]):
@@ -126,15 +126,15 @@ def difference(stored: Mapping[str, Any], current: Mapping[str, Any]) -> str | N
         if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
             pairs = zip(before, now, strict=True)
             before, now = next((old, new) for old, new in pairs if old != new)
-        return f"{name}: the checkpoint has {_shown(before)}, the query has {_shown(now)}"
+        return f"{name}: the checkpoint has {_show(before)}, the query has {_show(now)}"
     return None
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_shown(part)}" for name, part in value.items())
+        return ", ".join(f"{name} {_show(part)}" for name, part in value.items())
     if isinstance(value, list):
-        return "; ".join(_shown(part) for part in value) or "none"
+        return "; ".join(_show(part) for part in value) or "none"
     return "none" if value is None else str(value)
 
 

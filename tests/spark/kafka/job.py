@@ -34,7 +34,7 @@ def main() -> None:
             demo_kafka.feed(session, job, part)
         (folder / "fed").touch()
 
-    frame = demo_kafka.joined(session, job)
+    frame = demo_kafka.join_topics(session, job)
     join = demo_kafka.start_join(frame, job)
     copy = demo_kafka.start_copy(session, frame.schema, job)
     if not (folder / "told").exists():
@@ -44,7 +44,7 @@ def main() -> None:
     for query in (join, copy):
         query.processAllAvailable()
         query.stop()
-    demo_kafka.messages(session, job).write.mode("overwrite").parquet(str(folder / "messages"))
+    demo_kafka.read_results(session, job).write.mode("overwrite").parquet(str(folder / "messages"))
     session.stop()
 
 
