@@ -36,7 +36,7 @@ def run(
 
     A claim that does not hold is a finding. Exits with 1 only if a contender's output was wrong.
     """
-    from midstream.lab.experiment import Settings
+    from midstream.lab.definition import Settings
     from midstream.lab.experiments import EXPERIMENTS, find_experiment
     from midstream.lab.runner import run_all
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from midstream.lab.experiment import WrongAnswer
+from midstream.lab.definition import WrongAnswer
 
 Words = npt.NDArray[np.uint64]
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -39,7 +39,7 @@ def digest_of(tables: Sequence[pa.Table]) -> Digest:
         if table.num_rows:
             hashes = np.full(table.num_rows, _ODD)
             for column in table.columns:
-                hashes = _mixed(hashes ^ _mixed(_integers(column)))
+                hashes = _mix(hashes ^ _mix(_integers(column)))
             found += Digest(table.num_rows, int(hashes.sum(dtype=np.uint64)))
     return found
 
@@ -49,14 +49,14 @@ def _integers(column: pa.ChunkedArray) -> Words:
     return np.ascontiguousarray(values, np.int64).view(np.uint64)
 
 
-def _mixed(words: Words) -> Words:
+def _mix(words: Words) -> Words:
     words = (words + _ODD) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> _SHIFT)) * np.uint64(0x94D049BB133111EB)
     mixed: Words = words ^ (words >> np.uint64(32))
     return mixed
 
 
-def rows_join(tables: Mapping[str, pa.Table], window: int, condition: str, since: int) -> pa.Table:
+def compute_rows_join(tables: Mapping[str, pa.Table], window: int, condition: str, since: int) -> pa.Table:
     """DuckDB's answer to a join of streams with `[ROWS window]` each, computed from scratch.
 
     `tables` have columns `ts`, `v` and what `condition` reads: SQL between a row `r` of the streams joined so far, with

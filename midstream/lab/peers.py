@@ -32,14 +32,14 @@ class CombinedTrack(ParallelTrack):
     def begin(self, transition: Transition) -> Executor:
         since = transition.tails()
         found = transition.situation
-        kind = _Combined if len(found.query.inputs) > 2 else Parallel
+        kind = _CombinedMigration if len(found.query.inputs) > 2 else Parallel
         tracks = kind(found.executor, transition.fresh(since), since, list(found.windows), transition.recorder)
         if transition.options.hold:
             tracks.hold(found.held)
         return tracks.or_successor()
 
 
-class _Combined(Parallel):
+class _CombinedMigration(Parallel):
     _until: dict[int, int] | None = None
 
     def _left(self) -> int:

@@ -17,13 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
-from midstream.lab.experiment import Experiment, LabError, Outcome, Plot, Settings, WrongAnswer
+from midstream.lab.definition import Experiment, LabError, Outcome, Plot, Settings, WrongAnswer
 
 _INCHES = (6.4, 4.4)
 
 
 @dataclass(frozen=True)
-class Ran:
+class ExperimentRun:
     """An experiment that has run; without an outcome if its output was wrong."""
 
     experiment: Experiment
@@ -54,7 +54,7 @@ def require_matplotlib() -> None:
         ) from None
 
 
-def _run(experiment: Experiment, settings: Settings, console: Console) -> Ran:
+def _run(experiment: Experiment, settings: Settings, console: Console) -> ExperimentRun:
     console.rule(f"[bold]{experiment.id}[/]  {escape(experiment.title)}")
     console.print(f"claim: {escape(experiment.claim)} [dim]({escape(experiment.paper)})[/]", highlight=False)
     began = time.perf_counter()
@@ -63,8 +63,8 @@ def _run(experiment: Experiment, settings: Settings, console: Console) -> Ran:
             outcome = experiment.run(settings, bar)
     except WrongAnswer as problem:
         console.print(f"[bold red]wrong answer[/]  {escape(str(problem))}", highlight=False)
-        return Ran(experiment, None, time.perf_counter() - began, str(problem))
-    ran = Ran(experiment, outcome, time.perf_counter() - began)
+        return ExperimentRun(experiment, None, time.perf_counter() - began, str(problem))
+    ran = ExperimentRun(experiment, outcome, time.perf_counter() - began)
     folder = write(experiment, outcome, settings.out)
     console.print(as_rich(outcome.table))
     _print_verdict(ran, folder, console)
@@ -115,7 +115,7 @@ def _cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _print_verdict(ran: Ran, folder: Path, console: Console) -> None:
+def _print_verdict(ran: ExperimentRun, folder: Path, console: Console) -> None:
     outcome = ran.outcome
     assert outcome is not None
     console.print(f"{_mark(outcome)}  {escape(outcome.figure)}", highlight=False)
@@ -131,7 +131,7 @@ def _mark(outcome: Outcome) -> str:
     return "[bold green]holds[/]" if outcome.holds else "[bold yellow]does not hold[/]"
 
 
-def _verdicts(ran: Sequence[Ran]) -> Table:
+def _verdicts(ran: Sequence[ExperimentRun]) -> Table:
     table = Table("experiment", "verdict", "figure", "checked", title="Verdicts")
     table.add_column("seconds", justify="right")
     for run in ran:

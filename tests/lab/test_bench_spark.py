@@ -20,7 +20,7 @@ from midstream.lab.bench.spark import (
     QUICK,
     TRACED,
     Bench,
-    Measured,
+    Measurement,
     parts_of,
 )
 from midstream.lab.bench.spark_files import Case
@@ -51,7 +51,7 @@ def test_the_answer_of_fewer_files_is_a_part_of_that_of_all(make: type, tmp_path
     import duckdb
 
     case = make(tmp_path / "case", 300, 3)
-    answers = [spark_files.expected(case, files) for files in (1, 2, 3)]
+    answers = [spark_files.compute_answer(case, files) for files in (1, 2, 3)]
     assert 0 < answers[0].results < answers[1].results < answers[2].results
     (tmp_path / "out").mkdir()
     streams = {stream: f"read_parquet('{case.folder}/{stream}/*.parquet') {stream}" for stream in case.streams}
@@ -63,7 +63,7 @@ def test_the_answer_of_fewer_files_is_a_part_of_that_of_all(make: type, tmp_path
         f"FROM {', '.join(streams.values())} WHERE {equal} AND valid_from <= valid_to) "
         f"TO '{tmp_path}/out/all.parquet'"
     )
-    assert [spark_files.found(case, tmp_path / "out", files) for files in (1, 2, 3)] == answers
+    assert [spark_files.read_answer(case, tmp_path / "out", files) for files in (1, 2, 3)] == answers
 
 
 def test_stages_belong_to_batches(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_batches_count_from_the_third_on(tmp_path: Path) -> None:
         {"timestamp": f"2026-01-01T00:00:{second:02d}.000Z", "durationMs": {"triggerExecution": 1500}}
         for second in (0, 10, 20, 22)
     ]
-    run = Measured(OURS, case, tmp_path, 4, batches)
+    run = Measurement(OURS, case, tmp_path, 4, batches)
     assert run.batch_seconds == pytest.approx((2 + 1.5) / 2)
     assert run.rows_per_second == pytest.approx(200 / 1.75)
 
@@ -114,7 +114,11 @@ def test_contenders_agree_and_parts_add_up(tmp_path: Path) -> None:
     case = spark_files.one_key(tmp_path / "case", 500, 4)
     runs = {name: bench.measure(name, case, 3) for name in (OURS, TRACED, MEMORY, FLOOR_READ, FLOOR_HAND_OVER)}
     assert bench.is_right, told.getvalue()
-    assert spark_files.found(case, runs[OURS].work / "out", 2) == spark_files.expected(case, 2) != Answer(0, ())
+    assert (
+        spark_files.read_answer(case, runs[OURS].work / "out", 2)
+        == spark_files.compute_answer(case, 2)
+        != Answer(0, ())
+    )
     parts = dict(parts_of(runs[TRACED], runs[FLOOR_READ], runs[FLOOR_HAND_OVER]))
     assert parts["altogether"] == pytest.approx(runs[TRACED].batch_seconds)
     bench.restart({name: runs[name] for name in (OURS, MEMORY)})

@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from midstream.app.cli import app
-from midstream.lab.experiment import Experiment, LabError, Outcome, Progress, Settings, WrongAnswer
+from midstream.lab.definition import Experiment, LabError, Outcome, Progress, Settings, WrongAnswer
 from midstream.lab.experiments import EXPERIMENTS, find_experiment
 from midstream.lab.runner import run_all
 

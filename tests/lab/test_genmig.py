@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from midstream.lab.experiment import Outcome, Settings, Silent
+from midstream.lab.definition import Outcome, Settings, SilentProgress
 from midstream.lab.experiments import find_experiment
 from midstream.lab.experiments.genmig import uniform_streams
 
 
 def run(id: str) -> Outcome:
-    outcome = find_experiment(id).run(Settings(scale=0.3), Silent())
+    outcome = find_experiment(id).run(Settings(scale=0.3), SilentProgress())
     assert outcome.checked
     assert outcome.rows.num_rows and outcome.plots
     return outcome

@@ -10,7 +10,7 @@ import pytest
 
 from midstream.lab.answers import Digest, digest_of
 from midstream.lab.clock import VirtualClock
-from midstream.lab.experiment import WrongAnswer
+from midstream.lab.definition import WrongAnswer
 from midstream.lab.experiments.jisc_streams import Streams
 from midstream.lab.race import CACQ, COMBINED, JISC, MOVING_STATE, PARALLEL_TRACK, PLAIN, Race, lanes_for
 from midstream.plan import parse_plan

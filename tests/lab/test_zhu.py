@@ -15,11 +15,11 @@ import midstream as ms
 from midstream.errors import EngineError
 from midstream.lab.answers import digest_of
 from midstream.lab.combined_purge import CombinedPurge
-from midstream.lab.experiment import Outcome, Settings, Silent, WrongAnswer
+from midstream.lab.definition import Outcome, Settings, SilentProgress, WrongAnswer
 from midstream.lab.experiments import find_experiment
-from midstream.lab.experiments.zhu_recompute import Machine, Pause, estimated
-from midstream.lab.experiments.zhu_run import COMBINED, Trial, check, tracks
-from midstream.lab.experiments.zhu_streams import MICROSECONDS, RIGHT_DEEP, SET_1, SET_2, Setting, Streams, streams
+from midstream.lab.experiments.zhu_recompute import Machine, Pause, estimate_pause
+from midstream.lab.experiments.zhu_run import COMBINED, Trial, check, run_tracks
+from midstream.lab.experiments.zhu_streams import MICROSECONDS, RIGHT_DEEP, SET_1, SET_2, Setting, Streams, make_streams
 from midstream.lab.peers import migrate_by
 from midstream.lab.race import MOVING_STATE, PARALLEL_TRACK, Contender
 
@@ -27,7 +27,7 @@ DENSE = Setting(0.5, (0.05,) * 4, (0.5, 0.4, 0.3))
 
 
 def run(id: str, scale: float = 0.05) -> Outcome:
-    outcome = find_experiment(id).run(Settings(scale=scale), Silent())
+    outcome = find_experiment(id).run(Settings(scale=scale), SilentProgress())
     assert outcome.checked
     assert outcome.rows.num_rows and outcome.table.num_rows and outcome.plots
     return outcome
@@ -49,19 +49,19 @@ def naive(rows: Streams, since: float) -> pa.Table:
 
 
 def test_the_oracle_is_the_definition() -> None:
-    rows = streams(DENSE, 1.0, 3)
+    rows = make_streams(DENSE, 1.0, 3)
     assert rows.answer(0.0, 2.0).rows > 50
     for since in (0.0, 0.6):
         assert rows.answer(since, 2.0) == digest_of([naive(rows, since)])
 
 
 def test_predicates_leave_nothing_to_an_index() -> None:
-    query = streams(SET_1, 1.0, 1).query
+    query = make_streams(SET_1, 1.0, 1).query
     assert not query.key_classes and not query.bands and len(query.thetas) == 3
 
 
 def test_slices_have_every_row_once_and_in_time() -> None:
-    rows = streams(SET_1, 3.0, 1)
+    rows = make_streams(SET_1, 3.0, 1)
     taken: dict[str, list[int]] = {name: [] for name in rows.tables}
     for until, batch in rows.slices(0.25):
         for name, table in batch.items():
@@ -71,26 +71,26 @@ def test_slices_have_every_row_once_and_in_time() -> None:
 
 
 def test_reduction_factors_are_those_of_the_setting() -> None:
-    rows = streams(SET_1.faster(100), 1.0, 1)
+    rows = make_streams(SET_1.faster(100), 1.0, 1)
     rows_a, rows_b = (rows.tables[name].to_pylist() for name in "AB")
     held = sum((a["r"] + b["l"]) % 1000 < 100 for a in rows_a for b in rows_b)
     assert held / (len(rows_a) * len(rows_b)) == pytest.approx(SET_1.factors[0], rel=0.1)
 
 
 def test_the_combined_purge_takes_two_windows_and_the_engine_one() -> None:
-    ours, combined = tracks(replace(SET_2, window=2.0), 1, "test")
+    ours, combined = run_tracks(replace(SET_2, window=2.0), 1, "test")
     assert 0.9 * 2.0 <= ours.event_stage <= 1.05 * 2.0
     assert 1.8 * 2.0 <= combined.event_stage <= 2.05 * 2.0
     assert max(moment.entries for moment in combined.moments) > max(moment.entries for moment in ours.moments)
 
 
 def test_a_plan_of_one_join_takes_one_window_either_way() -> None:
-    for run in tracks(SET_2, 1, "test", "AB"):
+    for run in run_tracks(SET_2, 1, "test", "AB"):
         assert 0.85 <= run.event_stage <= 1.05
 
 
 def test_results_are_the_same_whatever_migrates() -> None:
-    trial = Trial(streams(DENSE, 4.0, 5), 0.1, 1.5)
+    trial = Trial(make_streams(DENSE, 4.0, 5), 0.1, 1.5)
     runs = [trial.run(contender) for contender in (MOVING_STATE, PARALLEL_TRACK, COMBINED, Contender("old plan"))]
     check(runs, trial, "test")
     assert all(migrated.stage > 0 for migrated in runs[:3]) and runs[3].stage == 0
@@ -107,7 +107,7 @@ def test_the_combined_purge_is_for_one_window() -> None:
 
 
 def test_a_pause_can_be_measured_again_and_again() -> None:
-    pause = Pause(streams(DENSE, 1.0, 2), 0.5)
+    pause = Pause(make_streams(DENSE, 1.0, 2), 0.5)
     assert pause.seconds(times=3) > 0 and pause.seconds("(A ((B C) D))", times=3) > 0
     pause.check(RIGHT_DEEP, 0.3, "test")
 
@@ -115,9 +115,9 @@ def test_a_pause_can_be_measured_again_and_again() -> None:
 def test_the_estimate_grows_as_the_equations_say() -> None:
     costs = replace(Machine(1, rows=200).costs, start=0.0)
     assert costs.compare > 0 or costs.store > 0
-    small, large = (estimated(replace(SET_1.faster(100), window=window), costs) for window in (10.0, 20.0))
+    small, large = (estimate_pause(replace(SET_1.faster(100), window=window), costs) for window in (10.0, 20.0))
     assert 7 < large / small < 8
-    printed = estimated(replace(SET_1.faster(100), window=20.0), costs, as_printed=True)
+    printed = estimate_pause(replace(SET_1.faster(100), window=20.0), costs, as_printed=True)
     assert 1.9 < printed / large < 2
 
 

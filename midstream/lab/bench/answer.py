@@ -34,7 +34,7 @@ class Tally:
         return Answer(self._results, tuple(sorted(self._sums.items())))
 
 
-def expected(workload: Workload, outputs: dict[str, str], predicates: list[str], window: int) -> Answer:
+def compute_answer(workload: Workload, outputs: dict[str, str], predicates: list[str], window: int) -> Answer:
     """The answer to a workload whose streams all have one window; `outputs` maps result columns to SQL."""
     import duckdb
 

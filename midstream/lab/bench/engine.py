@@ -20,7 +20,7 @@ import midstream as ms
 from midstream.cql.model import Column
 from midstream.engine.stats import EngineStats
 from midstream.lab import generate
-from midstream.lab.bench.answer import Answer, Tally, expected
+from midstream.lab.bench.answer import Answer, Tally, compute_answer
 from midstream.lab.bench.bare import BareJoin, BareLoop
 from midstream.lab.workload import Workload, batches
 
@@ -58,11 +58,11 @@ class Scenario:
             if isinstance(output.expr, Column)
         }
         where = self.workload.text.split("WHERE ", 1)[1]
-        return expected(self.workload, outputs, [where], self.window)
+        return compute_answer(self.workload, outputs, [where], self.window)
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """One row of the report: rows a second of engine and bare limit, and how often the engine's is of the other's."""
 
     scenario: str
@@ -90,7 +90,7 @@ def run(rows: int = 4_000_000, growth_rows: int = 3_000_000, console: Console | 
         (_clique(rows // 40), (2_000,)),
         (_band(rows // 16), (10_000,)),
     ]
-    measured: list[Measured] = []
+    measured: list[Measurement] = []
     is_right = True
     for scenario, sizes in plans:
         with console.status(f"{scenario.name}: DuckDB's answer"):
@@ -106,7 +106,7 @@ def run(rows: int = 4_000_000, growth_rows: int = 3_000_000, console: Console | 
     verdicts = list(_verdicts(measured))
     for text, holds in verdicts:
         console.print(f"{'[green]holds[/]' if holds else '[red]does not hold[/]'}  {text}")
-    grown = _growth(growth_rows, console)
+    grown = _check_growth(growth_rows, console)
     return is_right and grown and all(holds for _, holds in verdicts)
 
 
@@ -154,7 +154,7 @@ def _band(rows: int) -> Scenario:
     return Scenario("3-way, band", workload, joins, 2 * _MICROSECONDS, 1 << 19)
 
 
-def _measure(scenario: Scenario, size: int) -> tuple[Answer, Measured]:
+def _measure(scenario: Scenario, size: int) -> tuple[Answer, Measurement]:
     rows = max(table.num_rows for table in scenario.workload.tables.values())
     batch = min(size, rows)
     bare_batch = 50_000 if size == _EVERYTHING else batch
@@ -166,7 +166,7 @@ def _measure(scenario: Scenario, size: int) -> tuple[Answer, Measured]:
         raise AssertionError(f"{scenario.name}: two runs on the same rows differ")
     total = scenario.workload.rows
     best_bare = min(bare.seconds, bare_again.seconds)
-    return found, Measured(
+    return found, Measurement(
         scenario.name, size, found.results, total / min(engine_time, engine_time_again), total / best_bare
     )
 
@@ -188,7 +188,7 @@ def _size(size: int) -> str:
     return "everything at once" if size == _EVERYTHING else f"{size:,}"
 
 
-def _report(measured: list[Measured]) -> Table:
+def _report(measured: list[Measurement]) -> Table:
     table = Table("query", "rows a stream and batch", "results", "engine, rows/s", "bare limit, rows/s", "of the limit")
     for measurement in measured:
         table.add_row(
@@ -202,7 +202,7 @@ def _report(measured: list[Measured]) -> Table:
     return table
 
 
-def _verdicts(measured: list[Measured]) -> Iterator[tuple[str, bool]]:
+def _verdicts(measured: list[Measurement]) -> Iterator[tuple[str, bool]]:
     by = {(measurement.scenario, measurement.batch): measurement for measurement in measured}
     large, small = by["4-way, one key", 50_000], by["4-way, one key", 2_000]
     whole, strings = by["4-way, one key", _EVERYTHING], by["4-way, one string key", 50_000]
@@ -229,12 +229,12 @@ class Growth:
     bytes_per_live: float
 
 
-def _growth(largest: int, console: Console) -> bool:
+def _check_growth(largest: int, console: Console) -> bool:
     sizes = [size for size in (10_000, 100_000, 1_000_000) if size < largest] + [largest]
     found = []
     for size in sizes:
         with console.status(f"growth: window of {size:,} rows"):
-            found.append(_grown(size))
+            found.append(_measure_growth(size))
     table = Table(
         "rows in a window", "engine, ns a row", "bare limit, ns a row", "engine / bare", "slots visited a row",
         "bytes moved a row", "bytes per live row and entry",
@@ -270,7 +270,7 @@ def _growth(largest: int, console: Console) -> bool:
     return all_hold and holds
 
 
-def _grown(size: int) -> Growth:
+def _measure_growth(size: int) -> Growth:
     """A 3-way join on one key whose rows match half a row of every other stream, whatever the window."""
     rate, batch = 1_000_000.0, 5_000
     rows = size + max(size, 200_000)

@@ -54,7 +54,7 @@ QUICK = Scale(50_000, 5_000, {OURS: 12, MEMORY: 5, ROCKSDB: 3, CHANGELOG: 3}, 8)
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """One run of a contender: what Spark told about each batch that had rows."""
 
     contender: str
@@ -128,12 +128,12 @@ class Bench:
             make = spark_files.one_key if name == "one key" else spark_files.chain
             return make(self._folder / folder, rows, files)
 
-    def measure(self, name: str, case: Case, files: int) -> Measured:
+    def measure(self, name: str, case: Case, files: int) -> Measurement:
         """Run a contender over the first files of each stream."""
         work = self._folder / f"{Path(case.folder).name}-{name}"
         case.link(work / "in", files)
         batches = [progress for progress in self._told(name, case, work, files) if progress["numInputRows"]]
-        run = Measured(name, case, work, files, batches)
+        run = Measurement(name, case, work, files, batches)
         if find_contender(name).sink == "parquet":
             self._compare(run, files)
         what = f"{case.name}, {case.batch_rows:,} rows a batch: {find_contender(name).title}"
@@ -161,10 +161,10 @@ class Bench:
             last = "".join((work / "errors.txt").read_text().splitlines(keepends=True)[-_LINES_OF_ERRORS:])
             raise RuntimeError(f"{title}: its process ended with {process.returncode}; the last that it told:\n{last}")
 
-    def _compare(self, run: Measured, files: int) -> None:
+    def _compare(self, run: Measurement, files: int) -> None:
         with self._console.status(f"{run.case.name}: DuckDB's answer"):
-            wanted = spark_files.expected(run.case, files)
-        given = spark_files.found(run.case, run.work / "out", files)
+            wanted = spark_files.compute_answer(run.case, files)
+        given = spark_files.read_answer(run.case, run.work / "out", files)
         if given != wanted:
             self._console.print(
                 f"[red]{find_contender(run.contender).title}: wrong answer[/] {given}, DuckDB has {wanted}"
@@ -173,7 +173,7 @@ class Bench:
 
     # What is printed -------------------------------------------------------------------------------------------------
 
-    def _speeds(self, title: str, runs: Mapping[str, Measured]) -> Table:
+    def _speeds(self, title: str, runs: Mapping[str, Measurement]) -> Table:
         table = Table("contender", "rows/s", "s a batch", "batches that count", "Midstream is", title=title)
         for name, run in runs.items():
             table.add_row(
@@ -185,7 +185,7 @@ class Bench:
             )
         return table
 
-    def _where_time_goes(self, runs: Mapping[str, Measured]) -> Table:
+    def _where_time_goes(self, runs: Mapping[str, Measurement]) -> Table:
         table = Table(
             "part", "s a batch", title=f"Where the time of {find_contender(TRACED).title} goes, {CORES} cores"
         )
@@ -193,7 +193,7 @@ class Bench:
             table.add_row(part, f"{seconds:.2f}")
         return table
 
-    def restart(self, runs: Mapping[str, Measured]) -> Table:
+    def restart(self, runs: Mapping[str, Measurement]) -> Table:
         """Restart each contender with one more file, after its checkpoint has been measured."""
         table = Table("contender", "checkpoint bytes per input byte", "s from restart to first results")
         for name, run in runs.items():
@@ -210,7 +210,7 @@ class Bench:
         return holds
 
 
-def parts_of(ours: Measured, read: Measured, hand_over: Measured) -> Iterator[tuple[str, float]]:
+def parts_of(ours: Measurement, read: Measurement, hand_over: Measurement) -> Iterator[tuple[str, float]]:
     """The parts of a batch in seconds, from Spark's stages, the cells' reports and the floors of the same run."""
     import midstream.spark
 
@@ -234,7 +234,7 @@ def parts_of(ours: Measured, read: Measured, hand_over: Measured) -> Iterator[tu
     yield "altogether", ours.batch_seconds
 
 
-def _stages(run: Measured) -> tuple[float, float, float, float]:
+def _stages(run: Measurement) -> tuple[float, float, float, float]:
     """Means over the batches that count: the first stage, the others, writing the shuffle, the store's commit."""
     times = stage_times(run.work / "events")
     counted = [times[progress["batchId"]] for progress in run.steady]
@@ -246,7 +246,7 @@ def _stages(run: Measured) -> tuple[float, float, float, float]:
     return first, others, write, commit
 
 
-def _verdicts(runs: Mapping[str, Measured], small: Mapping[str, Measured]) -> Iterator[tuple[str, bool]]:
+def _verdicts(runs: Mapping[str, Measurement], small: Mapping[str, Measurement]) -> Iterator[tuple[str, bool]]:
     ours = runs[OURS].rows_per_second
     for name, least in ((MEMORY, 12), (ROCKSDB, 50)):
         ratio = ours / runs[name].rows_per_second

@@ -80,7 +80,7 @@ def one_key(folder: Path, file_rows: int, files: int) -> Case:
         _STREAMS, file_rows * files, file_rows, file_rows / FILE_SECONDS, window=WINDOW / 1_000_000
     )
     pairs = pairwise(workload.streams)
-    return _written(folder, "one key", workload, tuple((left, "k", right, "k") for left, right in pairs), file_rows)
+    return _write_case(folder, "one key", workload, tuple((left, "k", right, "k") for left, right in pairs), file_rows)
 
 
 def chain(folder: Path, file_rows: int, files: int) -> Case:
@@ -90,10 +90,10 @@ def chain(folder: Path, file_rows: int, files: int) -> Case:
     )
     pairs = pairwise(workload.streams)
     keys = tuple((left, f"to_{right}", right, f"to_{left}") for left, right in pairs)
-    return _written(folder, "different attributes", workload, keys, file_rows)
+    return _write_case(folder, "different attributes", workload, keys, file_rows)
 
 
-def _written(
+def _write_case(
     folder: Path, name: str, workload: Workload, keys: tuple[tuple[str, str, str, str], ...], file_rows: int
 ) -> Case:
     files = 0
@@ -112,7 +112,7 @@ def _written(
     return case
 
 
-def expected(case: Case, files: int) -> Answer:
+def compute_answer(case: Case, files: int) -> Answer:
     """What DuckDB finds in the first files of each stream."""
     streams = case.streams
     moments = [f"epoch_us({stream}.ts)" for stream in streams]
@@ -126,10 +126,10 @@ def expected(case: Case, files: int) -> Answer:
         f"read_parquet([{', '.join(repr(str(case.path(stream, number))) for number in range(files))}]) {stream}"
         for stream in streams
     ]
-    return _summed(f"FROM {', '.join(sources)} WHERE {' AND '.join(where)}", columns)
+    return _sum_rows(f"FROM {', '.join(sources)} WHERE {' AND '.join(where)}", columns)
 
 
-def found(case: Case, folder: Path, files: int) -> Answer:
+def read_answer(case: Case, folder: Path, files: int) -> Answer:
     """What a contender has written of the results of the first files of each stream."""
     columns = {f"{stream}_v": f"{stream}_v" for stream in case.streams} | {
         "valid_from": "epoch_us(valid_from)",
@@ -137,10 +137,10 @@ def found(case: Case, folder: Path, files: int) -> Answer:
     }
     end = EPOCH + files * FILE_SECONDS * 1_000_000
     source = f"read_parquet('{folder}/*.parquet')"
-    return _summed(f"FROM {source} WHERE epoch_us(valid_from) < {end}", columns)
+    return _sum_rows(f"FROM {source} WHERE epoch_us(valid_from) < {end}", columns)
 
 
-def _summed(source: str, columns: dict[str, str]) -> Answer:
+def _sum_rows(source: str, columns: dict[str, str]) -> Answer:
     import duckdb
 
     connection = duckdb.connect()

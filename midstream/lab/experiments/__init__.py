@@ -1,6 +1,6 @@
 """The papers' experiments: one module per family, one entry here for each."""
 
-from midstream.lab.experiment import Experiment, LabError
+from midstream.lab.definition import Experiment, LabError
 from midstream.lab.experiments.genmig import GENMIG_FIGURE_4, GENMIG_FIGURE_5
 from midstream.lab.experiments.genmig_saturated import GENMIG_FIGURE_6
 from midstream.lab.experiments.jisc_analysis import ANALYSIS

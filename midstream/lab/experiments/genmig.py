@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from midstream.lab.combined_purge import CombinedPurge
-from midstream.lab.experiment import Experiment, Outcome, Progress, Settings, verdict
+from midstream.lab.definition import Experiment, Outcome, Progress, Settings, verdict
 from midstream.lab.experiments.zhu_plots import Line, lines
 from midstream.lab.experiments.zhu_run import Run, Trial, check, rows_of
 from midstream.lab.experiments.zhu_streams import MICROSECONDS, Streams
@@ -60,7 +60,7 @@ def uniform_streams(window: float, seed: int, predicate: str = "({0}.x - {1}.x) 
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Runs:
     """All contenders on the same rows, and the old plan, which never migrates."""
 
     window: float
@@ -96,7 +96,7 @@ class _Found:
         return run.moments[place].values + len(_VALUES) * self.held(run, place)
 
 
-def _run(settings: Settings, progress: Progress) -> _Found:
+def _run(settings: Settings, progress: Progress) -> _Runs:
     window = float(settings.size(7, 10, least=2))
     trial = Trial(uniform_streams(window, settings.seed), _STEP, 2 * window)
     progress.total(len(CONTENDERS) + 2)
@@ -108,7 +108,7 @@ def _run(settings: Settings, progress: Progress) -> _Found:
     progress.step("comparing with DuckDB")
     check(runs.values(), trial, "genmig")
     progress.advance()
-    return _Found(window, trial, runs)
+    return _Runs(window, trial, runs)
 
 
 def _fig4(settings: Settings, progress: Progress) -> Outcome:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from midstream.lab.experiment import Experiment, Outcome, Progress, Settings, verdict
+from midstream.lab.definition import Experiment, Outcome, Progress, Settings, verdict
 from midstream.lab.experiments.genmig import (
     CONTENDERS,
     GENMIG,
@@ -28,7 +28,7 @@ _PREDICATE = "({0}.x * {0}.x - {1}.x * {1}.x) % 1000003 = 0"
 
 
 @dataclass(frozen=True)
-class _Reached:
+class _Moment:
     """How far a contender was after so many seconds of processing."""
 
     round: int
@@ -44,7 +44,7 @@ def _fig6(settings: Settings, progress: Progress) -> Outcome:
     steps = round(WINDOWS_OF_ROWS * window / _STEP)
     progress.total(rounds * steps + 1)
     times: dict[str, list[float]] = {contender.name: [] for contender in CONTENDERS}
-    found: list[_Reached] = []
+    found: list[_Moment] = []
     for number in range(rounds):
         costly = uniform_streams(window, settings.seed + number, _PREDICATE)
         race = Race([Lane(contender, costly.query, LEFT_DEEP) for contender in CONTENDERS])
@@ -55,7 +55,7 @@ def _fig6(settings: Settings, progress: Progress) -> Outcome:
                 is_asked = True
             race.push(batch)
             found += [
-                _Reached(number, lane.contender.name, until, lane.seconds, lane.digest.rows) for lane in race.lanes
+                _Moment(number, lane.contender.name, until, lane.seconds, lane.digest.rows) for lane in race.lanes
             ]
             progress.advance()
         for name, seconds in race.times().items():

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from midstream.adapt.completeness import expected_complete_states, probability_of_distance, variance_of_complete_states
-from midstream.lab.experiment import Experiment, Outcome, Progress, Settings, WrongAnswer, verdict
+from midstream.lab.definition import Experiment, Outcome, Progress, Settings, WrongAnswer, verdict
 from midstream.lab.experiments.jisc_streams import PAPER
 from midstream.plan.tree import Join, Leaf, Node, Plan
 

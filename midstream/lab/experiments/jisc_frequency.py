@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from midstream.lab.experiment import Experiment, Outcome, Progress, Settings, verdict
+from midstream.lab.definition import Experiment, Outcome, Progress, Settings, verdict
 from midstream.lab.experiments.jisc_streams import PAPER, Streams, get_ready, not_behind
 from midstream.lab.race import CACQ, JISC, PARALLEL_TRACK, Lane, Race, lanes_for
 

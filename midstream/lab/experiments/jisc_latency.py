@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from midstream.lab.experiment import Experiment, Outcome, Progress, Settings, verdict
+from midstream.lab.definition import Experiment, Outcome, Progress, Settings, verdict
 from midstream.lab.experiments.jisc_streams import PAPER, Streams, get_ready
 from midstream.lab.race import JISC, MOVING_STATE, Lane, Race, lanes_for
 

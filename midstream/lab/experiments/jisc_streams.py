@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 import midstream as ms
-from midstream.lab.answers import Digest, digest_of, rows_join
+from midstream.lab.answers import Digest, compute_rows_join, digest_of
 from midstream.lab.race import Contender, Race, lanes_for
 
 PAPER = "JISC: Adaptive Stream Processing Using Just-In-Time State Completion, EDBT 2014"
@@ -78,7 +78,7 @@ class Streams:
         """DuckDB's results that are completed by rows from `first` on and before `last` of a stream."""
         begin = max(0, first - self.window)
         tables = {name: table.slice(begin, last - begin) for name, table in self.tables.items()}
-        return digest_of([rows_join(tables, self.window, "r.k = s.k", first * len(self.names))])
+        return digest_of([compute_rows_join(tables, self.window, "r.k = s.k", first * len(self.names))])
 
     # Plans -----------------------------------------------------------------------------------------------------------
 

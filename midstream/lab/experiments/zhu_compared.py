@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from midstream.lab.experiment import Experiment, Outcome, Progress, Settings, verdict
+from midstream.lab.definition import Experiment, Outcome, Progress, Settings, verdict
 from midstream.lab.experiments.zhu_plots import lines
 from midstream.lab.experiments.zhu_recompute import Pause
-from midstream.lab.experiments.zhu_run import tracks
+from midstream.lab.experiments.zhu_run import run_tracks
 from midstream.lab.experiments.zhu_stage import PAPER, windows_of
-from midstream.lab.experiments.zhu_streams import RIGHT_DEEP, SET_2, SET_3, Setting, streams
+from midstream.lab.experiments.zhu_streams import RIGHT_DEEP, SET_2, SET_3, Setting, make_streams
 
 #: How many times as fast as in the paper B, C and D are. In figure 11 the pause is more than what every transition
 #: costs and the old plan still keeps up; in figure 12 the pause reaches a window at a fraction of a second. A stays as
@@ -24,7 +24,7 @@ _MANY = 300
 
 
 @dataclass(frozen=True)
-class _Both:
+class _Comparison:
     """The stages on one setting in seconds; those of Parallel Track on the clock and in event time."""
 
     window: float
@@ -36,13 +36,13 @@ class _Both:
     combined_event: float
 
 
-def _both(setting: Setting, seed: int, where: str) -> _Both:
-    ours, combined = tracks(setting, seed, where)
+def _compare(setting: Setting, seed: int, where: str) -> _Comparison:
+    ours, combined = run_tracks(setting, seed, where)
     window = setting.window
-    pause = Pause(streams(setting, 1.2 * window, seed), window)
+    pause = Pause(make_streams(setting, 1.2 * window, seed), window)
     moving_state = pause.seconds(RIGHT_DEEP, times=3 if window * setting.rates[1] > _MANY else 15)
     pause.check(RIGHT_DEEP, 0.05 * window, where)
-    return _Both(
+    return _Comparison(
         window,
         setting.rates[1],
         moving_state,
@@ -58,35 +58,39 @@ def _fig11(settings: Settings, progress: Progress) -> Outcome:
     setting = SET_2.faster(speed, but=1)
     times = np.linspace(0.5, 4.0, settings.size(6, 12, least=3)).tolist()
     progress.total(len(times))
-    found: list[_Both] = []
+    found: list[_Comparison] = []
     for faster in times:
         gaps = (setting.gaps[0], setting.gaps[1] / faster, *setting.gaps[2:])
         progress.step(f"{1 / gaps[1]:.0f} rows of B a second")
-        found.append(_both(replace(setting, gaps=gaps), settings.seed, f"zhu-fig11, B {faster:.1f} times as fast"))
+        found.append(_compare(replace(setting, gaps=gaps), settings.seed, f"zhu-fig11, B {faster:.1f} times as fast"))
         progress.advance()
-    lengths = [both.parallel_track for both in found] + [both.combined / 2 for both in found]
+    lengths = [comparison.parallel_track for comparison in found] + [comparison.combined / 2 for comparison in found]
     spread = max(lengths) / min(lengths) - 1
-    slope, shift = np.polyfit([both.rate_b for both in found], [both.moving_state for both in found], 1)
+    slope, shift = np.polyfit(
+        [comparison.rate_b for comparison in found], [comparison.moving_state for comparison in found], 1
+    )
     growth = (slope * found[-1].rate_b + shift) / (slope * found[0].rate_b + shift)
     is_flat, grows = spread <= 0.2, growth >= 1.5
     holds = is_flat and grows
     reason = "Parallel Track lags behind its input" if not is_flat else "what every transition costs hides the growth"
     return Outcome(
-        pa.Table.from_pylist([asdict(both) for both in found]),
+        pa.Table.from_pylist([asdict(comparison) for comparison in found]),
         pa.table(
             {
-                "rows of B a second": [both.rate_b for both in found],
-                "Moving State, ms": [1e3 * both.moving_state for both in found],
-                "Parallel Track, ms": [1e3 * both.parallel_track for both in found],
-                "Parallel Track, combined, ms": [1e3 * both.combined for both in found],
+                "rows of B a second": [comparison.rate_b for comparison in found],
+                "Moving State, ms": [1e3 * comparison.moving_state for comparison in found],
+                "Parallel Track, ms": [1e3 * comparison.parallel_track for comparison in found],
+                "Parallel Track, combined, ms": [1e3 * comparison.combined for comparison in found],
             }
         ),
         (
             lines(
                 {
-                    "Moving State": [(both.rate_b, 1e3 * both.moving_state) for both in found],
-                    "Parallel Track": [(both.rate_b, 1e3 * both.parallel_track) for both in found],
-                    "Parallel Track, combined": [(both.rate_b, 1e3 * both.combined) for both in found],
+                    "Moving State": [(comparison.rate_b, 1e3 * comparison.moving_state) for comparison in found],
+                    "Parallel Track": [(comparison.rate_b, 1e3 * comparison.parallel_track) for comparison in found],
+                    "Parallel Track, combined": [
+                        (comparison.rate_b, 1e3 * comparison.combined) for comparison in found
+                    ],
                 },
                 "rows of B a second",
                 "length of the stage, ms",
@@ -105,15 +109,21 @@ def _fig12(settings: Settings, progress: Progress) -> Outcome:
     speed = max(1.0, _FIG12_SPEED * min(1.0, settings.scale))
     windows = windows_of(settings, 0.05, 0.2, 4, 10)
     progress.total(len(windows))
-    found: list[_Both] = []
+    found: list[_Comparison] = []
     for window in windows:
         progress.step(f"W = {window} s")
         setting = replace(SET_3.faster(speed, but=1), window=window)
-        found.append(_both(setting, settings.seed, f"zhu-fig12, W = {window} s"))
+        found.append(_compare(setting, settings.seed, f"zhu-fig12, W = {window} s"))
         progress.advance()
-    crossed = [both.window for both in found if both.moving_state > min(both.parallel_track, both.combined)]
-    leads = [both.parallel_track / both.moving_state for both in found]
-    in_event_time = next((both.window for both in found if both.moving_state > both.parallel_track_event), None)
+    crossed = [
+        comparison.window
+        for comparison in found
+        if comparison.moving_state > min(comparison.parallel_track, comparison.combined)
+    ]
+    leads = [comparison.parallel_track / comparison.moving_state for comparison in found]
+    in_event_time = next(
+        (comparison.window for comparison in found if comparison.moving_state > comparison.parallel_track_event), None
+    )
     holds = bool(crossed)
     said = (
         f"Parallel Track's stage is {leads[0]:.0f} times Moving State's at W = {windows[0]:g} s and {leads[-1]:.1f} "
@@ -121,24 +131,26 @@ def _fig12(settings: Settings, progress: Progress) -> Outcome:
     )
     event = "nowhere" if in_event_time is None else f"from W = {in_event_time:g} s on"
     return Outcome(
-        pa.Table.from_pylist([asdict(both) for both in found]),
+        pa.Table.from_pylist([asdict(comparison) for comparison in found]),
         pa.table(
             {
                 "W, s": windows,
-                "Moving State, s": [both.moving_state for both in found],
-                "Parallel Track, s": [both.parallel_track for both in found],
-                "Parallel Track, combined, s": [both.combined for both in found],
-                "Parallel Track in event time, s": [both.parallel_track_event for both in found],
-                "combined in event time, s": [both.combined_event for both in found],
+                "Moving State, s": [comparison.moving_state for comparison in found],
+                "Parallel Track, s": [comparison.parallel_track for comparison in found],
+                "Parallel Track, combined, s": [comparison.combined for comparison in found],
+                "Parallel Track in event time, s": [comparison.parallel_track_event for comparison in found],
+                "combined in event time, s": [comparison.combined_event for comparison in found],
             }
         ),
         (
             lines(
                 {
-                    "Moving State": [(both.window, both.moving_state) for both in found],
-                    "Parallel Track": [(both.window, both.parallel_track) for both in found],
-                    "Parallel Track, combined": [(both.window, both.combined) for both in found],
-                    "Parallel Track in event time": [(both.window, both.parallel_track_event) for both in found],
+                    "Moving State": [(comparison.window, comparison.moving_state) for comparison in found],
+                    "Parallel Track": [(comparison.window, comparison.parallel_track) for comparison in found],
+                    "Parallel Track, combined": [(comparison.window, comparison.combined) for comparison in found],
+                    "Parallel Track in event time": [
+                        (comparison.window, comparison.parallel_track_event) for comparison in found
+                    ],
                 },
                 "window W, s",
                 "length of the stage, s",

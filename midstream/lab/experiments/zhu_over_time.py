@@ -17,11 +17,11 @@ from itertools import pairwise
 import pyarrow as pa
 
 import midstream as ms
-from midstream.lab.experiment import Experiment, Outcome, Plot, Progress, Settings, verdict
+from midstream.lab.definition import Experiment, Outcome, Plot, Progress, Settings, verdict
 from midstream.lab.experiments.zhu_plots import Line, lines
 from midstream.lab.experiments.zhu_run import COMBINED, Run, Trial, check, rows_of
 from midstream.lab.experiments.zhu_stage import PAPER
-from midstream.lab.experiments.zhu_streams import HIGH, LEFT_DEEP, LOW, MICROSECONDS, RIGHT_DEEP, Setting, streams
+from midstream.lab.experiments.zhu_streams import HIGH, LEFT_DEEP, LOW, MICROSECONDS, RIGHT_DEEP, Setting, make_streams
 from midstream.lab.race import MOVING_STATE, PARALLEL_TRACK, Contender
 
 _STEP = 0.1
@@ -35,7 +35,7 @@ _NOTICED = 0.1
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Runs:
     """All runs on one setting; `speed` is in times the paper's rates."""
 
     trial: Trial
@@ -77,12 +77,12 @@ class _Found:
         return max(gaps, default=0.0)
 
 
-def _low(settings: Settings, progress: Progress) -> _Found:
+def _low(settings: Settings, progress: Progress) -> _Runs:
     seconds = settings.size(50, 50, least=8)
     return _all(LOW, 1.0, seconds, settings.seed, (0.0, float(seconds)), progress)
 
 
-def _high(settings: Settings, progress: Progress) -> _Found:
+def _high(settings: Settings, progress: Progress) -> _Runs:
     seconds = settings.size(10, 50, least=8)
     speed = max(1.0, min(1.0, settings.scale) * _saturating_speed(settings.seed))
     at = 0.2 * seconds if settings.full else 0.4 * seconds
@@ -92,7 +92,7 @@ def _high(settings: Settings, progress: Progress) -> _Found:
 def _saturating_speed(seed: int) -> float:
     """How many times the paper's rates give the old plan the wanted load; its work grows with their fourth power."""
     setting = HIGH.faster(_TRIED_SPEED)
-    tried = streams(setting, 1.5 * setting.window, seed)
+    tried = make_streams(setting, 1.5 * setting.window, seed)
     engine = ms.Engine(tried.query, plan=LEFT_DEEP)
     spent = 0.0
     for until, batch in tried.slices(_STEP):
@@ -112,9 +112,9 @@ def _all(
     sample: tuple[float, float],
     progress: Progress,
     at: float | None = None,
-) -> _Found:
+) -> _Runs:
     asked = 0.2 * seconds if at is None else at
-    trial = Trial(streams(setting.faster(speed), seconds, seed), _STEP, asked, sample)
+    trial = Trial(make_streams(setting.faster(speed), seconds, seed), _STEP, asked, sample)
     progress.total(len(_MIGRATING) + 3)
     runs: dict[str, Run] = {}
     for contender, plan in (
@@ -128,10 +128,10 @@ def _all(
     progress.step("comparing with DuckDB")
     check(runs.values(), trial, f"window {setting.window:g} s, {speed:.1f} times the paper's rates")
     progress.advance()
-    return _Found(trial, speed, seconds, runs)
+    return _Runs(trial, speed, seconds, runs)
 
 
-def _table(found: _Found) -> pa.Table:
+def _table(found: _Runs) -> pa.Table:
     names = list(found.runs)
     return pa.table(
         {
@@ -146,36 +146,36 @@ def _table(found: _Found) -> pa.Table:
     )
 
 
-def _tuples_over_time(found: _Found) -> Plot:
+def _tuples_over_time(found: _Runs) -> Plot:
     series = {
         name: [(moment.clock, float(moment.entries)) for moment in run.moments] for name, run in found.runs.items()
     }
     return _over_time(found, series, "intermediate tuples")
 
 
-def _rate_over_time(found: _Found) -> Plot:
+def _rate_over_time(found: _Runs) -> Plot:
     width = found.seconds / 25
     until = max(run.moments[-1].clock for run in found.runs.values()) + width
     series = {name: run.rates(width, until) for name, run in found.runs.items()}
     return _over_time(found, series, "results a second")
 
 
-def _over_time(found: _Found, series: Mapping[str, Line], y: str) -> Plot:
+def _over_time(found: _Runs, series: Mapping[str, Line], y: str) -> Plot:
     return lines(series, "clock, s", y, marked=False, moments={"change asked for": found.trial.migrate_at})
 
 
-def _distance(found: _Found) -> float:
+def _distance(found: _Runs) -> float:
     """How far the states of the contenders that migrate are at most from the new plan's."""
     new = found.at_the_end(_NEW.name)
     return max(abs(found.at_the_end(contender.name) / new - 1) for contender in _MIGRATING) if new else 0.0
 
 
-def _has_caught_up(found: _Found) -> bool:
+def _has_caught_up(found: _Runs) -> bool:
     """Whether the output of the two strategies has become the new plan's."""
     return all(found.behind(contender.name) <= 0.25 * found.window for contender in (MOVING_STATE, PARALLEL_TRACK))
 
 
-def _outcome(found: _Found, plots: Sequence[Plot], holds: bool, figure: str, reason: str) -> Outcome:
+def _outcome(found: _Runs, plots: Sequence[Plot], holds: bool, figure: str, reason: str) -> Outcome:
     at = f" (at {found.speed:.1f} times the paper's rates)" if found.speed > 1 else ""
     return Outcome(
         rows_of(found.runs),
@@ -188,7 +188,7 @@ def _outcome(found: _Found, plots: Sequence[Plot], holds: bool, figure: str, rea
     )
 
 
-def _tuples(found: _Found) -> Outcome:
+def _tuples(found: _Runs) -> Outcome:
     distance = _distance(found)
     fewer = found.at_the_end(_NEW.name) / found.at_the_end(_OLD.name)
     names = (MOVING_STATE.name, PARALLEL_TRACK.name, COMBINED.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from midstream.lab.experiment import Plot
+from midstream.lab.definition import Plot
 
 Line = Sequence[tuple[float, float]]
 

@@ -16,7 +16,15 @@ import midstream as ms
 from midstream.adapt.load import InputLoad, Load
 from midstream.adapt.zhu import Costs, moving_state_length
 from midstream.lab.answers import digest_of, require_same
-from midstream.lab.experiments.zhu_streams import LEFT_DEEP, MICROSECONDS, RIGHT_DEEP, SET_1, Setting, Streams, streams
+from midstream.lab.experiments.zhu_streams import (
+    LEFT_DEEP,
+    MICROSECONDS,
+    RIGHT_DEEP,
+    SET_1,
+    Setting,
+    Streams,
+    make_streams,
+)
 from midstream.plan import parse_plan
 
 _FACTORS = (0.02, 0.5)
@@ -69,7 +77,7 @@ class Machine:
     def costs(self) -> Costs:
         """T_j and T_s, and what a transition takes that has next to nothing to compute."""
         few = SET_1.faster(_FEW / SET_1.rates[0])
-        start = Pause(streams(few, few.window, self._seed), few.window).seconds(times=_TIMES)
+        start = Pause(make_streams(few, few.window, self._seed), few.window).seconds(times=_TIMES)
         low, high = _FACTORS
         rare, frequent = (max(0.0, self._pause(factor) - start) / self._rows**2 for factor in _FACTORS)
         store = max(0.0, frequent - rare) / (high - low)
@@ -79,11 +87,11 @@ class Machine:
         """The pause before A (B C) after (A B) C, with many rows of B and C and next to none of A."""
         gap = SET_1.window / self._rows
         setting = replace(SET_1, gaps=(SET_1.window / 2, gap, gap), factors=(0.0, factor))
-        found = Pause(streams(setting, setting.window, self._seed, "ABC"), setting.window, "((A B) C)")
+        found = Pause(make_streams(setting, setting.window, self._seed, "ABC"), setting.window, "((A B) C)")
         return found.seconds("(A (B C))", times=_TIMES)
 
 
-def estimated(setting: Setting, costs: Costs, new: str = RIGHT_DEEP, as_printed: bool = False) -> float:
+def estimate_pause(setting: Setting, costs: Costs, new: str = RIGHT_DEEP, as_printed: bool = False) -> float:
     """T_MS by equation 3, in seconds; `as_printed` takes the sizes of states as equation 8 has them."""
     ab, bc, cd = setting.factors
     shares = {(0, 1): ab, (1, 2): bc, (2, 3): cd, (0, 1, 2): ab * bc, (1, 2, 3): bc * cd, (0, 1, 2, 3): ab * bc * cd}

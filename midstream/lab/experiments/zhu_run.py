@@ -19,7 +19,7 @@ import midstream as ms
 from midstream.lab.answers import Digest, digest_of, require_same
 from midstream.lab.clock import VirtualClock
 from midstream.lab.combined_purge import CombinedPurge
-from midstream.lab.experiments.zhu_streams import LEFT_DEEP, MICROSECONDS, RIGHT_DEEP, Setting, Streams, streams
+from midstream.lab.experiments.zhu_streams import LEFT_DEEP, MICROSECONDS, RIGHT_DEEP, Setting, Streams, make_streams
 from midstream.lab.peers import migrate_by
 from midstream.lab.race import PARALLEL_TRACK, Contender
 
@@ -112,7 +112,7 @@ class Trial:
             if asked != _NEVER and stage == 0 and _is_done(engine):
                 stage, event_stage = clock.now - asked, until - event_start
             digest += digest_of(tables)
-            sample += digest_of([_begun_in(table, *self.sample) for table in tables])
+            sample += digest_of([_select_begun(table, *self.sample) for table in tables])
             moments.append(_moment(engine, clock.now, until, sum(table.num_rows for table in tables)))
             if self.stops_after_stage and stage and until >= self.sample[1]:
                 break
@@ -123,7 +123,7 @@ def _is_done(engine: ms.Engine) -> bool:
     return engine.migration is not None and engine.migration.is_done
 
 
-def _begun_in(table: pa.Table, since: float, until: float) -> pa.Table:
+def _select_begun(table: pa.Table, since: float, until: float) -> pa.Table:
     if (since, until) == (0.0, _NEVER):
         return table
     starts = table["valid_from"]
@@ -155,7 +155,7 @@ def check(runs: Iterable[Run], trial: Trial, where: str) -> None:
         require_same({run.contender: run.digest for run in found}, found[0].digest, f"{where}, whole run")
 
 
-def tracks(setting: Setting, seed: int, where: str, names: str = "ABCD") -> list[Run]:
+def run_tracks(setting: Setting, seed: int, where: str, names: str = "ABCD") -> list[Run]:
     """The stage of Parallel Track on the same rows, as the engine ends it and as the paper does.
 
     DuckDB checks what comes out in its first tenth of a window.
@@ -164,7 +164,7 @@ def tracks(setting: Setting, seed: int, where: str, names: str = "ABCD") -> list
     begin = 1.2 * window
     old, new = (LEFT_DEEP, RIGHT_DEEP) if len(names) == 4 else ("(A B)", "(B A)")
     trial = Trial(
-        streams(setting, begin + 2.4 * window, seed, names),
+        make_streams(setting, begin + 2.4 * window, seed, names),
         window / _PUSHES_PER_WINDOW,
         begin,
         sample=(begin, begin + 0.1 * window),

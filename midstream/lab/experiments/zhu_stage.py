@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from midstream.lab.experiment import Experiment, Outcome, Plot, Progress, Settings, verdict
+from midstream.lab.definition import Experiment, Outcome, Plot, Progress, Settings, verdict
 from midstream.lab.experiments.zhu_plots import lines
-from midstream.lab.experiments.zhu_recompute import Machine, Pause, estimated
-from midstream.lab.experiments.zhu_run import COMBINED, tracks
-from midstream.lab.experiments.zhu_streams import RIGHT_DEEP, SET_1, streams
+from midstream.lab.experiments.zhu_recompute import Machine, Pause, estimate_pause
+from midstream.lab.experiments.zhu_run import COMBINED, run_tracks
+from midstream.lab.experiments.zhu_streams import RIGHT_DEEP, SET_1, make_streams
 from midstream.lab.race import PARALLEL_TRACK
 
 PAPER = "Dynamic Plan Migration for Continuous Queries over Data Streams, SIGMOD 2004"
@@ -38,7 +38,7 @@ def windows_of(settings: Settings, first: float, last: float, default: int, full
 
 
 @dataclass(frozen=True)
-class _Waited:
+class _Wait:
     """The length of one stage of Parallel Track, in seconds of the clock."""
 
     window: float
@@ -52,14 +52,14 @@ def _fig9(settings: Settings, progress: Progress) -> Outcome:
     windows = windows_of(settings, 1.0, 7.0, 7, 13)
     seeds = range(settings.seed, settings.seed + settings.size(3, 10))
     progress.total(2 * len(windows) * len(seeds))
-    found: list[_Waited] = []
+    found: list[_Wait] = []
     for window in windows:
         setting = replace(SET_1, window=window)
         for seed in seeds:
             for names, height in (("ABCD", 3), ("AB", 1)):
                 progress.step(f"W = {window} s, height {height}")
-                runs = tracks(setting, seed, f"zhu-fig9, W = {window} s", names)
-                found += [_Waited(window, height, run.contender, seed, run.stage) for run in runs]
+                runs = run_tracks(setting, seed, f"zhu-fig9, W = {window} s", names)
+                found += [_Wait(window, height, run.contender, seed, run.stage) for run in runs]
                 progress.advance()
     cases = [(height, contender.name) for height in (3, 1) for contender in (COMBINED, PARALLEL_TRACK)]
     means = {case: _means(found, windows, *case) for case in cases}
@@ -92,7 +92,7 @@ def _fig9(settings: Settings, progress: Progress) -> Outcome:
     )
 
 
-def _means(found: list[_Waited], windows: list[float], height: int, contender: str) -> list[tuple[float, float]]:
+def _means(found: list[_Wait], windows: list[float], height: int, contender: str) -> list[tuple[float, float]]:
     chosen = [wait for wait in found if (wait.height, wait.contender) == (height, contender)]
     return [(window, statistics.mean(wait.stage for wait in chosen if wait.window == window)) for window in windows]
 
@@ -115,7 +115,7 @@ def _line(points: Iterable[tuple[float, float]]) -> _Fit:
 
 
 @dataclass(frozen=True)
-class _Computed:
+class _PausePoint:
     """The pause of Moving State in seconds, and what the paper's equations say. `speed` is in times its rates."""
 
     plan: str
@@ -133,20 +133,20 @@ def _fig10(settings: Settings, progress: Progress) -> Outcome:
     progress.step("what a comparison costs here")
     costs = Machine(settings.seed, settings.size(1_000, 1_000, least=200)).costs
     progress.advance()
-    found: list[_Computed] = []
+    found: list[_PausePoint] = []
     for speed in (1.0, raised):
         for window in windows:
             progress.step(f"W = {window} s, {speed:g} times the paper's rates")
             setting = replace(SET_1.faster(speed, but=1), window=window)
-            pause = Pause(streams(setting, 1.2 * window, settings.seed), window)
+            pause = Pause(make_streams(setting, 1.2 * window, settings.seed), window)
             found += [
-                _Computed(
+                _PausePoint(
                     plan,
                     speed,
                     window,
                     pause.seconds(plan),
-                    estimated(setting, costs, plan),
-                    estimated(setting, costs, plan, as_printed=True),
+                    estimate_pause(setting, costs, plan),
+                    estimate_pause(setting, costs, plan, as_printed=True),
                 )
                 for plan in (RIGHT_DEEP, _FIGURE_4)
             ]
@@ -179,14 +179,14 @@ def _fig10(settings: Settings, progress: Progress) -> Outcome:
     )
 
 
-def _degree(found: list[_Computed], start: float) -> float:
+def _degree(found: list[_PausePoint], start: float) -> float:
     """The power of W with which the pause grows over the upper half, less what every transition costs."""
     upper = found[len(found) // 2 :]
     grown = [max(1e-9, pause.measured - start) for pause in upper]
     return float(np.polyfit(np.log([pause.window for pause in upper]), np.log(grown), 1)[0])
 
 
-def _pauses(found: list[_Computed], plan: str) -> Plot:
+def _pauses(found: list[_PausePoint], plan: str) -> Plot:
     series = {
         "measured": [(pause.window, 1e3 * pause.measured) for pause in found],
         "equations 1-3": [(pause.window, 1e3 * pause.estimate) for pause in found],

@@ -131,10 +131,10 @@ class Streams:
         return (self.oracle or self.predicates)[names.index(left)]
 
 
-def streams(setting: Setting, seconds: float, seed: int, names: str = "ABCD") -> Streams:
+def make_streams(setting: Setting, seconds: float, seed: int, names: str = "ABCD") -> Streams:
     """So many seconds of a setting's streams; with fewer names, the first ones.
 
-    >>> two = streams(SET_1, 10.0, 1, "AB")
+    >>> two = make_streams(SET_1, 10.0, 1, "AB")
     >>> two.predicates, 150 < two.rows < 250
     (['(A.r + B.l) % 1000 < 100'], True)
     """

@@ -85,7 +85,7 @@ class Progress(Protocol):
         """So many steps are done."""
 
 
-class Silent:
+class SilentProgress:
     """A progress that nobody watches."""
 
     def total(self, steps: int) -> None: ...
@@ -104,7 +104,7 @@ class Outcome:
 
     >>> Outcome(pa.table({"x": [1]}), pa.table({"x": [1]}), (), "does not hold", "1x")
     Traceback (most recent call last):
-    midstream.lab.experiment.LabError: lab: a claim that does not hold needs a reason
+    midstream.lab.definition.LabError: lab: a claim that does not hold needs a reason
     """
 
     rows: pa.Table
