@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from midstream.errors import MidstreamError
 from midstream.lab.workload import Workload
+
+if TYPE_CHECKING:
+    import duckdb
 
 # A row of a stream is valid on [ts, ts + window]; a result is valid where all four of its rows are.
 EXPECTED = """
@@ -30,7 +34,7 @@ class DuckDBMissing(MidstreamError):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Comparison:
     """How many results there should be, how many of them are missing, and how many are there that should not be."""
 
     expected: int
@@ -52,12 +56,12 @@ def require_duckdb() -> None:
         ) from None
 
 
-def compare(workload: Workload, results: pa.Table) -> Verdict:
+def compare(workload: Workload, results: pa.Table) -> Comparison:
     """The results against DuckDB's as multisets, `valid_from` and `valid_to` included.
 
     >>> from midstream.lab.shop import shop
     >>> compare(shop(orders=0), pa.table({name: [] for name in "abcdefg"}))
-    Verdict(expected=0, missing=0, extra=0)
+    Comparison(expected=0, missing=0, extra=0)
     """
     import duckdb
 
@@ -69,14 +73,19 @@ def compare(workload: Workload, results: pa.Table) -> Verdict:
         database.register("results", results)
         database.execute(f"CREATE TABLE expected AS {EXPECTED}")
         database.execute("CREATE TABLE found AS SELECT * FROM results")
+        return compare_tables(database)
 
-        def count(sql: str) -> int:
-            row = database.execute(f"SELECT count(*) FROM ({sql})").fetchone()
-            assert row is not None
-            return int(row[0])
 
-        return Verdict(
-            expected=count("FROM expected"),
-            missing=count("FROM expected EXCEPT ALL FROM found"),
-            extra=count("FROM found EXCEPT ALL FROM expected"),
-        )
+def compare_tables(database: duckdb.DuckDBPyConnection) -> Comparison:
+    """The tables `expected` and `found` of a database as multisets."""
+
+    def count(sql: str) -> int:
+        row = database.execute(f"SELECT count(*) FROM ({sql})").fetchone()
+        assert row is not None
+        return int(row[0])
+
+    return Comparison(
+        expected=count("FROM expected"),
+        missing=count("FROM expected EXCEPT ALL FROM found"),
+        extra=count("FROM found EXCEPT ALL FROM expected"),
+    )

@@ -33,8 +33,8 @@ def folder(
 @control_app.command()
 def status(context: typer.Context) -> None:
     """Show the plan of each cell and how complete its states are."""
-    control = _control(context)
-    console.print(_shown(control.status()))
+    control = _open_control(context)
+    console.print(_status_table(control.status()))
 
 
 @control_app.command()
@@ -62,7 +62,7 @@ def migrate(
 
     A command that the query refuses is told with the reason and changes nothing. Exits with 2 then.
     """
-    control = _control(context)
+    control = _open_control(context)
     with Live(console=console, refresh_per_second=4) if console.is_terminal else nullcontext() as live:
         command = control.migrate(
             plan,
@@ -71,24 +71,24 @@ def migrate(
             wait=wait,
             until_complete=until_complete,
             timeout=timeout,
-            on_progress=None if live is None else lambda found: live.update(_shown(found)),
+            on_progress=None if live is None else lambda found: live.update(_status_table(found)),
         )
     if wait is False and not until_complete:
         console.print(f"given: {command.identity}", highlight=False)
     elif control.answer(command):
-        console.print(_shown(control.status()))
+        console.print(_status_table(control.status()))
     else:
         console.print(f"given: {command.identity}; it is taken when the query is started again", highlight=False)
 
 
-def _control(context: typer.Context) -> Control:
+def _open_control(context: typer.Context) -> Control:
     from midstream.spark.commands.control_folder import control
 
     found: Control = control(str(context.obj))
     return found
 
 
-def _shown(status: dict[int, CellStatus]) -> Table | str:
+def _status_table(status: dict[int, CellStatus]) -> Table | str:
     if not status:
         return "no cell has reported yet"
     table = Table("cell", "plan", "strategy", "phase", "complete", box=None, padding=(0, 2, 0, 0))

@@ -12,8 +12,8 @@ import pyarrow as pa
 from rich.console import Console
 
 import midstream as ms
-from midstream.app.check import Verdict, compare, require_duckdb
-from midstream.app.screen import Moment, count, open_screen
+from midstream.app.check import Comparison, compare, require_duckdb
+from midstream.app.screen import Moment, number_text, open_screen
 from midstream.lab.shop import shop
 from midstream.lab.workload import Workload, batches_by_time
 
@@ -26,12 +26,13 @@ def run(orders: int, seed: int, console: Console) -> bool:
     workload = shop(orders=orders, seed=seed)
     console.rule("[bold]Midstream: four streams, one running join")
     console.print(workload.text, style="cyan", highlight=False, soft_wrap=True)
-    console.print(f"{count(workload.rows)} rows, generated from seed {seed}", highlight=False)
+    console.print(f"{number_text(workload.rows)} rows, generated from seed {seed}", highlight=False)
     _compile(console)
 
     results, seconds = _join(workload, console)
     console.print(
-        f"{count(workload.rows)} rows joined in {seconds:.1f} s, {count(results.num_rows)} results", highlight=False
+        f"{number_text(workload.rows)} rows joined in {seconds:.1f} s, {number_text(results.num_rows)} results",
+        highlight=False,
     )
     with console.status("checking every result with DuckDB"):
         verdict = compare(workload, results)
@@ -82,16 +83,16 @@ def _join(workload: Workload, console: Console) -> tuple[pa.Table, float]:
     return pa.concat_tables(results), time.perf_counter() - start
 
 
-def _print_verdict(verdict: Verdict, console: Console) -> None:
+def _print_verdict(verdict: Comparison, console: Console) -> None:
     if verdict.ok:
         console.print(
-            f"[bold green]exact[/]: DuckDB computes the same {count(verdict.expected)} results; "
+            f"[bold green]exact[/]: DuckDB computes the same {number_text(verdict.expected)} results; "
             "none is missing, none is extra",
             highlight=False,
         )
     else:
         console.print(
-            f"[bold red]wrong[/]: of {count(verdict.expected)} results that DuckDB computes, "
-            f"{count(verdict.missing)} are missing; {count(verdict.extra)} are there that should not be",
+            f"[bold red]wrong[/]: of {number_text(verdict.expected)} results that DuckDB computes, "
+            f"{number_text(verdict.missing)} are missing; {number_text(verdict.extra)} are there that should not be",
             highlight=False,
         )

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from midstream.app.demo_streams import NEW_PLAN, Story
-from midstream.app.screen import count, size
+from midstream.app.screen import number_text, size_text
 
 if TYPE_CHECKING:
     from midstream.spark.jobs.demo import Batch
@@ -54,7 +54,7 @@ def parts_of(batches: Sequence[Batch], story: Story) -> list[Part]:
     return found
 
 
-def note(batch: Batch, part: Part, story: Story) -> str:
+def note_text(batch: Batch, part: Part, story: Story) -> str:
     """What there is to say about a batch."""
     if batch.number == 0:
         return "starts workers and hosts"
@@ -125,8 +125,9 @@ class ChartScreen:
             # A pipe cannot go back to draw shorter bars; the second batch, still warming up, is a third of a full one.
             scale = self._batches[1].rate * _HEADROOM if len(self._batches) > 1 else 0.0
             bar = self._bar(batch, scale) if scale else ""
-            told = f"{batch.number:5} {count(batch.rate):>9} {bar:{_BAR}} {count(batch.rows_out):>8} {batch.late:4}"
-            what = note(batch, parts_of(self._batches, self._story)[-1], self._story)
+            rate, rows_out = number_text(batch.rate), number_text(batch.rows_out)
+            told = f"{batch.number:5} {rate:>9} {bar:{_BAR}} {rows_out:>8} {batch.late:4}"
+            what = note_text(batch, parts_of(self._batches, self._story)[-1], self._story)
             line = f"{told}  {plans_text(batch.plans)}  {what}"
             self._console.print(line.rstrip(), highlight=False, soft_wrap=True, markup=False)
 
@@ -150,16 +151,18 @@ class ChartScreen:
         for batch, part in zip(self._batches, parts_of(self._batches, self._story), strict=True):
             bar = Text(self._bar(batch, top), style=part.colour)
             late, plans = str(batch.late), Text(plans_text(batch.plans), style=part.colour)
-            what = Text(note(batch, part, self._story), style="dim")
-            table.add_row(str(batch.number), count(batch.rate), bar, count(batch.rows_out), late, plans, what)
+            what = Text(note_text(batch, part, self._story), style="dim")
+            table.add_row(
+                str(batch.number), number_text(batch.rate), bar, number_text(batch.rows_out), late, plans, what
+            )
         return Group(table, self._footer())
 
     def _footer(self) -> RenderableType:
         done = len(self._batches)
         rows = sum(batch.rows_in for batch in self._batches)
-        facts = f"{count(rows)} of {count(self._story.total)} rows"
+        facts = f"{number_text(rows)} of {number_text(self._story.total)} rows"
         if self._batches:
-            facts += f", {size(self._batches[-1].state_bytes)} of state"
+            facts += f", {size_text(self._batches[-1].state_bytes)} of state"
         if done >= self._story.batches:
             return Text(f"  {facts}", style="dim")
         seconds = time.monotonic() - self._since
@@ -177,7 +180,7 @@ def rate_of(batches: Iterable[Batch]) -> float:
     return sum(batch.rows_in for batch in chosen) / seconds if seconds else 0.0
 
 
-def counted(batches: Sequence[Batch], part: Part, story: Story) -> list[Batch]:
+def batches_in(batches: Sequence[Batch], part: Part, story: Story) -> list[Batch]:
     """The batches of a part; the very first, which starts processes, is left out."""
     found = zip(batches, parts_of(batches, story), strict=True)
     return [batch for batch, its in found if batch.number > 0 and its is part]
@@ -190,15 +193,15 @@ def summary(batches: Sequence[Batch], story: Story) -> Table:
     for name in ("batches", "rows/s", "engine, s a batch", "state"):
         table.add_column(name, justify="right")
     for part in PARTS:
-        chosen = counted(batches, part, story)
+        chosen = batches_in(batches, part, story)
         if chosen:
             engine = sum(batch.engine_seconds for batch in chosen) / len(chosen)
             table.add_row(
                 Text(part.name, style=part.colour),
                 str(len(chosen)),
-                count(rate_of(chosen)),
+                number_text(rate_of(chosen)),
                 f"{engine:.2f}",
-                size(max(batch.state_bytes for batch in chosen)),
+                size_text(max(batch.state_bytes for batch in chosen)),
             )
     return table
 
@@ -215,7 +218,7 @@ def draw(batches: Sequence[Batch], story: Story, path: Path) -> bool:
     figure, axes = pyplot.subplots(figsize=(9, 4.2), layout="constrained")
     colours = {"green": "tab:green", "red": "tab:red", "yellow": "goldenrod", "cyan": "tab:cyan"}
     for part in PARTS:
-        chosen = counted(batches, part, story)
+        chosen = batches_in(batches, part, story)
         axes.bar(
             [batch.number for batch in chosen],
             [batch.rate / 1000 for batch in chosen],
@@ -223,7 +226,7 @@ def draw(batches: Sequence[Batch], story: Story, path: Path) -> bool:
             label=part.name,
         )
     top = max((batch.rate / 1000 for batch in batches), default=1.0) * 1.2
-    changed = [batch.number for batch in counted(batches, CHANGING, story)]
+    changed = [batch.number for batch in batches_in(batches, CHANGING, story)]
     for at, text in ((story.quiet, "selectivities flip"), *((number, "the plan changes") for number in changed)):
         axes.axvline(at - 0.5, color="black", linestyle="--", linewidth=1)
         axes.text(at - 0.4, top * 0.97, text, va="top")

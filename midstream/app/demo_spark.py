@@ -19,7 +19,7 @@ from midstream.app.demo_screen import ChartScreen, draw, summary
 from midstream.app.demo_streams import Story
 from midstream.app.doctor import JAVA_ADVICE, Java, find_java, missing_for_spark
 from midstream.app.scratch import scratch_folder
-from midstream.app.screen import count
+from midstream.app.screen import number_text
 from midstream.errors import SparkError
 
 if TYPE_CHECKING:
@@ -100,10 +100,10 @@ def _introduce(story: Story, console: Console) -> None:
 def _write(story: Story, folder: Path, console: Console) -> None:
     with console.status("writing the streams") as status:
         for written in demo_streams.write(story, folder):
-            status.update(f"writing the streams: {count(written)} of {count(story.total)} rows")
+            status.update(f"writing the streams: {number_text(written)} of {number_text(story.total)} rows")
     console.print(
-        f"{count(story.total)} rows of {len(story.streams)} streams, generated from seed {story.seed}, "
-        f"{count(story.rows * len(story.streams))} a batch",
+        f"{number_text(story.total)} rows of {len(story.streams)} streams, generated from seed {story.seed}, "
+        f"{number_text(story.rows * len(story.streams))} a batch",
         highlight=False,
     )
 
@@ -138,13 +138,13 @@ def print_verdict(verdict: Comparison, console: Console, joined: str = "all file
     """What came of the comparison with Spark SQL, which `joined` everything at once."""
     if verdict.ok:
         console.print(
-            f"[bold green]same rows[/]: Spark SQL, joining {joined} at once, has the same {count(verdict.expected)} "
-            "results; none is missing, none is extra",
+            f"[bold green]same rows[/]: Spark SQL, joining {joined} at once, has the same "
+            f"{number_text(verdict.expected)} results; none is missing, none is extra",
             highlight=False,
         )
     else:
         console.print(
-            f"[bold red]wrong[/]: of {count(verdict.expected)} results of Spark SQL, {count(verdict.missing)} are "
-            f"missing; {count(verdict.extra)} are there that should not be",
+            f"[bold red]wrong[/]: of {number_text(verdict.expected)} results of Spark SQL, "
+            f"{number_text(verdict.missing)} are missing; {number_text(verdict.extra)} are there that should not be",
             highlight=False,
         )

@@ -15,12 +15,12 @@ def explain(query: Query, plan: Plan | None = None) -> str:
     title = "default plan" if plan is None else "plan"
 
     def label(node: Node) -> str:
-        return "\n".join(work(query, node))
+        return "\n".join(describe_work(query, node))
 
     return f"{describe(query).rstrip()}\n\n{title} {shown}\n\n{outline(shown, label)}"
 
 
-def work(query: Query, node: Node) -> Iterator[str]:
+def describe_work(query: Query, node: Node) -> Iterator[str]:
     """What a node does, in words: an input's filters, or the predicates that a join is the lowest one to have."""
     aliases = query.aliases
     if not isinstance(node, Join):

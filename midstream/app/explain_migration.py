@@ -26,10 +26,10 @@ def explain_migration(found: MigrationEstimate) -> str:
 def _lines(found: MigrationEstimate) -> Iterator[str]:
     yield f"migration {found.old} -> {found.new}"
     yield ""
-    yield _source(found.measured)
+    yield _source_text(found.measured)
     yield ""
     if found.states:
-        states = [(state.name, _count(state.entries), str(state.fate)) for state in found.states]
+        states = [(state.name, _count_text(state.entries), str(state.fate)) for state in found.states]
         yield from _columns([("state", "entries", "what becomes of it"), *states])
     else:
         yield "the plans have no inner states"
@@ -42,28 +42,30 @@ def _lines(found: MigrationEstimate) -> Iterator[str]:
         yield from refusals
 
 
-def _source(measured: Measured | None) -> str:
+def _source_text(measured: Measured | None) -> str:
     if measured is None:
         return "from the plans and windows alone; with --data there are estimates of sizes and costs"
     cut = "; the sample ended early, because states grew too large" if measured.is_cut else ""
     return (
         f"estimates for full windows, from {measured.rows:,} of {measured.rows_given:,} rows "
-        f"over {span(measured.seconds)} of event time{cut}"
+        f"over {span_text(measured.seconds)} of event time{cut}"
     )
 
 
 def _row(estimate: Estimate, push_rows: int) -> tuple[str, ...]:
     if estimate.manner == "refused":
         return estimate.strategy, "refused", "-", "see below"
-    pause = "none" if estimate.pause == 0 else "?" if estimate.pause is None else span(estimate.pause)
-    return estimate.strategy, pause, _end(estimate, push_rows), _work(estimate)
+    pause = "none" if estimate.pause == 0 else "?" if estimate.pause is None else span_text(estimate.pause)
+    return estimate.strategy, pause, _end_text(estimate, push_rows), _work_text(estimate)
 
 
-def _end(estimate: Estimate, push_rows: int) -> str:
+def _end_text(estimate: Estimate, push_rows: int) -> str:
     if estimate.manner == "at once" or estimate.pushes == 0:
         return "at once"
     after = (
-        "when the windows have passed" if estimate.length is None else f"after {span(estimate.length)} of event time"
+        "when the windows have passed"
+        if estimate.length is None
+        else f"after {span_text(estimate.length)} of event time"
     )
     if estimate.manner == "two plans":
         return after
@@ -73,18 +75,19 @@ def _end(estimate: Estimate, push_rows: int) -> str:
     return f"within {estimate.pushes:,} pushes of {push_rows:,} rows"
 
 
-def _work(estimate: Estimate) -> str:
+def _work_text(estimate: Estimate) -> str:
     if estimate.entries == 0:
         return "none"
     if estimate.manner == "two plans":
         if estimate.entries is None:
             return "both plans run"
-        return f"both plans make {_count(estimate.entries)} entries; the new one alone {_count(estimate.entries_alone)}"
-    what = "the new states" if estimate.entries is None else f"{_count(estimate.entries)} entries"
+        both, alone = _count_text(estimate.entries), _count_text(estimate.entries_alone)
+        return f"both plans make {both} entries; the new one alone {alone}"
+    what = "the new states" if estimate.entries is None else f"{_count_text(estimate.entries)} entries"
     return f"{what}, before the next row is taken" if estimate.manner == "at once" else f"{what}, as probes need them"
 
 
-def _count(number: float | None) -> str:
+def _count_text(number: float | None) -> str:
     return "?" if number is None else f"{number:,.0f}"
 
 
@@ -99,10 +102,10 @@ def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "   ".join(cells).rstrip()
 
 
-def span(seconds: float) -> str:
+def span_text(seconds: float) -> str:
     """A length of time in the unit that fits.
 
-    >>> span(0.0314), span(1.5), span(60.0), span(5_400.0), span(172_800.0)
+    >>> span_text(0.0314), span_text(1.5), span_text(60.0), span_text(5_400.0), span_text(172_800.0)
     ('31.4 ms', '1.5 s', '60 s', '90 min', '2 d')
     """
     _, size, unit = next(entry for entry in _UNITS if seconds >= entry[0])

@@ -97,7 +97,7 @@ class Broker:
 
     def _await_answer(self) -> None:
         deadline = time.monotonic() + _START_SECONDS
-        while not answers(self.port):
+        while not is_answering(self.port):
             if self._keeper.poll() is not None:
                 assert self._keeper.stderr is not None
                 said = self._keeper.stderr.read().decode(errors="replace").strip()
@@ -112,7 +112,7 @@ def sweep() -> list[Path]:
     return scratch.sweep(_NAME)
 
 
-def answers(port: int) -> bool:
+def is_answering(port: int) -> bool:
     """Whether a broker listens on a port and answers what versions of its protocol it has."""
     request = struct.pack(">hhih", _API_VERSIONS, 0, 1, -1)  # what, its version, number of the request, no client
     try:

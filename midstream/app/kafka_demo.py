@@ -24,7 +24,7 @@ from midstream.app import kafka_jars
 from midstream.app.demo_spark import compile_kernels, print_verdict, require
 from midstream.app.kafka_broker import Broker
 from midstream.app.scratch import scratch_folder
-from midstream.app.screen import count
+from midstream.app.screen import number_text
 from midstream.errors import SparkError
 from midstream.lab.shop import shop
 from midstream.lab.workload import batches_by_time
@@ -163,12 +163,15 @@ def _join(session: Any, job: Job, story: Shop, total: int, console: Console) -> 
                 bars.update(joining, completed=rows_in)
                 plans = ", ".join(sorted(set(event.plans.values())))
                 bars.console.print(
-                    f"batch {event.number:>2}  {count(event.rows_in):>7} rows in {event.seconds:4.1f} s  "
-                    f"{count(event.rows_out):>7} results  {event.late} late  plan {plans}{_percent(event.migrations)}",
+                    f"batch {event.number:>2}  {number_text(event.rows_in):>7} rows in {event.seconds:4.1f} s  "
+                    f"{number_text(event.rows_out):>7} results  {event.late} late  "
+                    f"plan {plans}{_percent(event.migrations)}",
                     highlight=False,
                     soft_wrap=True,
                 )
-    console.print(f"{count(sent)} messages sent to {len(TOPICS)} topics, {count(results)} results", highlight=False)
+    console.print(
+        f"{number_text(sent)} messages sent to {len(TOPICS)} topics, {number_text(results)} results", highlight=False
+    )
 
 
 def _percent(migrations: Any) -> str:
@@ -187,12 +190,12 @@ def _bars(console: Console) -> Iterator[Progress]:
 def _print_copied(copied: CopyCounts, console: Console) -> None:
     if copied.ok:
         console.print(
-            f"[bold green]copied[/]: the topic of results has {count(copied.messages)} messages of "
-            f"{count(copied.results)} results, told apart by result_id; none is missing",
+            f"[bold green]copied[/]: the topic of results has {number_text(copied.messages)} messages of "
+            f"{number_text(copied.results)} results, told apart by result_id; none is missing",
             highlight=False,
         )
     else:
         console.print(
-            f"[bold red]not copied[/]: {count(copied.missing)} results are missing in the topic of results",
+            f"[bold red]not copied[/]: {number_text(copied.missing)} results are missing in the topic of results",
             highlight=False,
         )

@@ -111,7 +111,7 @@ def cache_folder() -> Path:
     return Path(home) / "midstream" / "kafka"
 
 
-def missing(cache: Path | None = None) -> list[Bundle]:
+def find_missing(cache: Path | None = None) -> list[Bundle]:
     """The bundles that are not there yet."""
     return [bundle for bundle in BUNDLES if not _is_whole(bundle, (cache or cache_folder()) / bundle.folder)]
 

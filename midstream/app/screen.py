@@ -78,8 +78,9 @@ class PlainScreen:
         self.shown = tenth
         rows, results = self.rates.since_last(moment)
         self.console.print(
-            f"{moment.share:4.0%}  {count(moment.rows_in)} rows in, {count(rows)} rows/s, "
-            f"{count(moment.rows_out)} results, {count(results)} results/s, {size(moment.state_bytes)} of state",
+            f"{moment.share:4.0%}  {number_text(moment.rows_in)} rows in, {number_text(rows)} rows/s, "
+            f"{number_text(moment.rows_out)} results, {number_text(results)} results/s, "
+            f"{size_text(moment.state_bytes)} of state",
             highlight=False,
             soft_wrap=True,
         )
@@ -126,11 +127,11 @@ class LiveScreen:
         facts.add_column(style="dim")
         facts.add_column(justify="right", min_width=11)
         facts.add_column()
-        facts.add_row("rows in", count(moment.rows_in), "")
-        facts.add_row("rows/s", count(rows_rate), Text(sparkline(self.rows), style="cyan"))
-        facts.add_row("results", count(moment.rows_out), "")
-        facts.add_row("results/s", count(results_rate), Text(sparkline(self.results), style="green"))
-        facts.add_row("state", size(moment.state_bytes), "")
+        facts.add_row("rows in", number_text(moment.rows_in), "")
+        facts.add_row("rows/s", number_text(rows_rate), Text(sparkline(self.rows), style="cyan"))
+        facts.add_row("results", number_text(moment.rows_out), "")
+        facts.add_row("results/s", number_text(results_rate), Text(sparkline(self.results), style="green"))
+        facts.add_row("state", size_text(moment.state_bytes), "")
         facts.add_row("elapsed", f"{moment.seconds:.1f} s", "")
         plan = Panel(Text(draw(self.plan, label)), title=f"plan {self.plan}", title_align="left", padding=(0, 1))
         rates = Panel(facts, title="in all" if moment.done else "now", title_align="left", padding=(0, 1))
@@ -154,19 +155,19 @@ class Rates:
         return rates
 
 
-def count(number: float) -> str:
+def number_text(number: float) -> str:
     """A number of rows.
 
-    >>> count(1234567.8)
+    >>> number_text(1234567.8)
     '1,234,568'
     """
     return f"{number:,.0f}"
 
 
-def size(number: int) -> str:
+def size_text(number: int) -> str:
     """A number of bytes in the unit that fits.
 
-    >>> size(512), size(2_000), size(3_400_000)
+    >>> size_text(512), size_text(2_000), size_text(3_400_000)
     ('512 B', '2.0 kB', '3.4 MB')
     """
     value, unit = float(number), "B"

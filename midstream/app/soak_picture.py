@@ -20,7 +20,7 @@ _UPPER = 0.9
 
 
 @dataclass
-class Measured:
+class Measurements:
     """Memory over time, by kind of process, batches as the job's journal has them, and what was done to it, by time."""
 
     began: float
@@ -66,10 +66,10 @@ def rank_of(name: str) -> float:
     return _RANKS.get(name, _UPPER)
 
 
-def halves(points: Sequence[tuple[float, float]], rank: float = 0.5) -> Halves | None:
+def compare_halves(points: Sequence[tuple[float, float]], rank: float = 0.5) -> Halves | None:
     """How the second half of a series compares with the first; None if it is too short to tell.
 
-    >>> halves([(float(second), 5.0) for second in range(100)])
+    >>> compare_halves([(float(second), 5.0) for second in range(100)])
     Halves(first=5.0, second=5.0)
     """
     if not points:
@@ -83,7 +83,7 @@ def halves(points: Sequence[tuple[float, float]], rank: float = 0.5) -> Halves |
     return Halves(*(values[int(rank * (len(values) - 1))] for values in (first, second)))
 
 
-def draw(measured: Measured, path: Path) -> bool:
+def draw(measured: Measurements, path: Path) -> bool:
     """Memory, state and batch time over minutes, with kills and migrations; False if matplotlib is not there."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -17,7 +17,7 @@ KINDS = ("driver", "jvm", "workers", "hosts")
 
 
 @dataclass(frozen=True)
-class Part:
+class JobProcess:
     """A process and the part it plays."""
 
     pid: int
@@ -39,7 +39,7 @@ class Part:
         return False
 
 
-def parts(mark: str) -> Iterator[Part]:
+def find_processes(mark: str) -> Iterator[JobProcess]:
     """The processes that carry a mark."""
     wanted = f"{MARK}={mark}".encode()
     for entry in Path("/proc").iterdir():
@@ -54,7 +54,7 @@ def parts(mark: str) -> Iterator[Part]:
             program = Path(os.readlink(entry / "exe")).name
         except OSError:
             continue
-        yield Part(int(entry.name), _kind(program, command))
+        yield JobProcess(int(entry.name), _kind(program, command))
 
 
 def _kind(program: str, command: str) -> str:
@@ -65,9 +65,9 @@ def _kind(program: str, command: str) -> str:
     return "workers" if "pyspark.daemon" in command else "driver"
 
 
-def memory(mark: str) -> dict[str, int]:
+def measure_memory(mark: str) -> dict[str, int]:
     """Bytes by kind."""
     found = dict.fromkeys(KINDS, 0)
-    for part in parts(mark):
+    for part in find_processes(mark):
         found[part.kind] += part.memory()
     return found

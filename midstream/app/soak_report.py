@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from midstream.app.screen import count, size
-from midstream.app.soak_picture import TOLERANCE, Measured, halves, rank_of
+from midstream.app.screen import number_text, size_text
+from midstream.app.soak_picture import TOLERANCE, Measurements, compare_halves, rank_of
 
 if TYPE_CHECKING:
+    from midstream.app.check import Comparison
     from midstream.app.soak_run import Soak
-    from midstream.app.soak_streams import Comparison
 
 
 def tell(soak: Soak, console: Console) -> None:
@@ -24,7 +24,7 @@ def tell(soak: Soak, console: Console) -> None:
     batch = "no batch yet" if last is None else f"batch {last['batch']} in {last['seconds']:.1f} s"
     console.print(
         f"{(time.time() - measured.began) / 60:5.1f} min  {batch}, {soak.processed} of {soak.feed.written} files, "
-        f"{len(soak.commands)} migrations, {len(measured.kills)} kills, memory {size(used)}",
+        f"{len(soak.commands)} migrations, {len(measured.kills)} kills, memory {size_text(used)}",
         highlight=False,
         soft_wrap=True,
     )
@@ -38,8 +38,8 @@ def report(soak: Soak, verdict: Comparison, answered: int, console: Console) -> 
     by_kind = collections.Counter(kind for _, kind in measured.kills)
     kills = ", ".join(f"{number} of {kind}" for kind, number in sorted(by_kind.items()))
     console.print(
-        f"{(time.time() - measured.began) / 60:.1f} minutes, {count(soak.feed.total_rows)} rows in {len(batches)} "
-        f"batches that were told of, {soak.starts} starts, {soak.failures} ends that nobody caused",
+        f"{(time.time() - measured.began) / 60:.1f} minutes, {number_text(soak.feed.total_rows)} rows "
+        f"in {len(batches)} batches that were told of, {soak.starts} starts, {soak.failures} ends that nobody caused",
         highlight=False,
         soft_wrap=True,
     )
@@ -52,33 +52,34 @@ def report(soak: Soak, verdict: Comparison, answered: int, console: Console) -> 
     )
     told, late = soak.late()
     console.print(
-        f"late rows: {count(told)} told, {count(late)} in the same files",
+        f"late rows: {number_text(told)} told, {number_text(late)} in the same files",
         style="" if told == late else "bold red",
         highlight=False,
         soft_wrap=True,
     )
+    has_right_results = verdict.ok and verdict.expected > 0
     console.print(
-        f"results: {count(verdict.expected)} by the batch join; missing {count(verdict.missing)}, "
-        f"extra {count(verdict.extra)}",
-        style="bold green" if verdict.ok else "bold red",
+        f"results: {number_text(verdict.expected)} by the batch join; missing {number_text(verdict.missing)}, "
+        f"extra {number_text(verdict.extra)}",
+        style="bold green" if has_right_results else "bold red",
         highlight=False,
         soft_wrap=True,
     )
-    return verdict.ok and told == late
+    return has_right_results and told == late
 
 
-def report_growth(measured: Measured, console: Console) -> bool:
+def report_growth(measured: Measurements, console: Console) -> bool:
     """How each series has grown; whether all are flat."""
     is_flat = True
     for name, points in measured.series().items():
         rank = rank_of(name)
-        found = halves(points, rank)
+        found = compare_halves(points, rank)
         if found is None:
             console.print(f"{name}: too short to tell", highlight=False, soft_wrap=True)
             continue
         is_flat = is_flat and found.is_flat
         is_time = name.startswith("time")
-        shown = [f"{level:.2f} s" if is_time else size(int(level)) for level in (found.first, found.second)]
+        shown = [f"{level:.2f} s" if is_time else size_text(int(level)) for level in (found.first, found.second)]
         console.print(
             f"{name}: {rank:.0%} are below {shown[0]} in the first half, {shown[1]} in the second, "
             f"{found.growth:.2f} times ({'flat' if found.is_flat else f'more than {TOLERANCE}'})",

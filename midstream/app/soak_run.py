@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from midstream.app.soak_picture import Measured
-from midstream.app.soak_processes import MARK, memory, parts
+from midstream.app.soak_picture import Measurements
+from midstream.app.soak_processes import MARK, find_processes, measure_memory
 from midstream.errors import SparkError
 
 _GONE_SECONDS = 60.0
@@ -52,7 +52,7 @@ class Soak:
 
         self.course = course
         self.feed = Feed(folder / "input", course.rows, course.seed)
-        self.measured = Measured(time.time())
+        self.measured = Measurements(time.time())
         self.starts = 0
         self.failures = 0
         self.commands: list[Any] = []
@@ -98,23 +98,23 @@ class Soak:
     def kill(self) -> None:
         """Kill what is next."""
         victim = next(self._victims)
-        found = [part for part in parts(self._mark) if victim in ("everything", part.kind)]
+        found = [part for part in find_processes(self._mark) if victim in ("everything", part.kind)]
         chosen = found if victim == "everything" or not found else [self._rng.choice(found)]
         if sum(part.kill() for part in chosen):
             self.measured.kills.append((time.time(), victim))
 
     def kill_all(self) -> None:
         """End everything, whatever state it is in."""
-        for part in parts(self._mark):
+        for part in find_processes(self._mark):
             part.kill()
         if self._job is not None:
             self._job.wait()
 
     def _await_nothing_left(self) -> None:
         deadline = time.monotonic() + _GONE_SECONDS
-        while any(True for _ in parts(self._mark)):
+        while any(True for _ in find_processes(self._mark)):
             if time.monotonic() > deadline:
-                raise SparkError(f"soak: processes of the job are left: {list(parts(self._mark))}")
+                raise SparkError(f"soak: processes of the job are left: {list(find_processes(self._mark))}")
             time.sleep(0.1)
 
     # What happens to it ----------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class Soak:
 
     def sample(self) -> None:
         """Note memory, and what the journal has got since."""
-        self.measured.memory.append((time.time(), memory(self._mark)))
+        self.measured.memory.append((time.time(), measure_memory(self._mark)))
         self.read_journal()
 
     def read_journal(self) -> None:

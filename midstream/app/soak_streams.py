@@ -11,14 +11,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from midstream.app.check import Comparison, compare_tables
 from midstream.errors import SparkError
 from midstream.spark.jobs.soak import STREAMS, WINDOW_SECONDS
 
@@ -32,19 +31,6 @@ _HOUR = 3_600 * _SECOND
 #: There is a watermark from the second batch on, which judges the third: rows of later files are late for certain.
 _FIRST_WITH_LATE = 3
 _FILES_OF_A_KEY = 15
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Results of the batch join, and how many of them are missing or extra in the output of the stream."""
-
-    expected: int
-    missing: int
-    extra: int
-
-    @property
-    def ok(self) -> bool:
-        return self.missing == 0 and self.extra == 0 and self.expected > 0
 
 
 class Feed:
@@ -117,15 +103,7 @@ def compare(folder: Path) -> Comparison:
         """
     )
     connection.execute("CREATE TABLE found AS FROM read_parquet($files)", {"files": sink_files(folder / "output")})
-    return Comparison(
-        expected=_count(connection, "FROM expected"),
-        missing=_count(connection, "FROM expected EXCEPT ALL FROM found"),
-        extra=_count(connection, "FROM found EXCEPT ALL FROM expected"),
-    )
-
-
-def _count(connection: Any, text: str) -> int:
-    return int(connection.execute(f"SELECT count(*) FROM ({text})").fetchone()[0])
+    return compare_tables(connection)
 
 
 def sink_files(folder: Path) -> Sequence[str]:

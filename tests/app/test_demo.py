@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from midstream.app import check, demo
-from midstream.app.check import Verdict, compare
+from midstream.app.check import Comparison, compare
 from midstream.lab.shop import shop
 
 WORKLOAD = shop(orders=3_000, rate=50.0, seed=5)
@@ -27,7 +27,7 @@ def right() -> pa.Table:
 
 def test_the_right_results_in_any_order_are_exact(right: pa.Table) -> None:
     assert right.num_rows > 100
-    assert compare(WORKLOAD, right.take(list(reversed(range(right.num_rows))))) == Verdict(right.num_rows, 0, 0)
+    assert compare(WORKLOAD, right.take(list(reversed(range(right.num_rows))))) == Comparison(right.num_rows, 0, 0)
 
 
 def test_the_shop_has_matches_that_come_too_late_for_their_window(right: pa.Table) -> None:
@@ -40,13 +40,13 @@ def test_the_shop_has_matches_that_come_too_late_for_their_window(right: pa.Tabl
 
 def test_a_missing_a_doubled_and_a_changed_result_are_found(right: pa.Table) -> None:
     rows = right.num_rows
-    assert compare(WORKLOAD, right.slice(1)) == Verdict(rows, 1, 0)
-    assert compare(WORKLOAD, pa.concat_tables([right, right.slice(0, 1)])) == Verdict(rows, 0, 1)
+    assert compare(WORKLOAD, right.slice(1)) == Comparison(rows, 1, 0)
+    assert compare(WORKLOAD, pa.concat_tables([right, right.slice(0, 1)])) == Comparison(rows, 0, 1)
     later = [right["valid_to"][0].as_py().replace(year=2027), *right["valid_to"].slice(1).to_pylist()]
     changed = right.set_column(
         right.schema.get_field_index("valid_to"), "valid_to", pa.array(later, pa.timestamp("us"))
     )
-    assert compare(WORKLOAD, changed) == Verdict(rows, 1, 1)
+    assert compare(WORKLOAD, changed) == Comparison(rows, 1, 1)
 
 
 def run(console: Console) -> bool:

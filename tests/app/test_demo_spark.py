@@ -22,8 +22,8 @@ from midstream.app.demo_screen import (
     RECOVERED,
     SUFFERING,
     ChartScreen,
-    counted,
-    note,
+    batches_in,
+    note_text,
     parts_of,
     summary,
 )
@@ -56,8 +56,8 @@ def test_a_command_that_comes_late_lengthens_the_suffering() -> None:
 
 
 def test_the_first_batch_is_not_counted() -> None:
-    assert [batch.number for batch in counted(batches(), QUIET, STORY)] == [1, 2]
-    assert note(batches()[0], QUIET, STORY) == "starts workers and hosts"
+    assert [batch.number for batch in batches_in(batches(), QUIET, STORY)] == [1, 2]
+    assert note_text(batches()[0], QUIET, STORY) == "starts workers and hosts"
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -14,8 +14,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from midstream.app.soak_picture import Measured, draw, halves
-from midstream.app.soak_processes import MARK, memory, parts
+from midstream.app.soak_picture import Measurements, compare_halves, draw
+from midstream.app.soak_processes import MARK, find_processes, measure_memory
 from midstream.app.soak_streams import Feed
 from midstream.spark.jobs.soak import DELAY_SECONDS, STREAMS
 
@@ -55,16 +55,18 @@ def test_files_are_taken_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 
 
 def test_growth_is_seen() -> None:
-    steady = halves([(float(second), 5.0 + second % 2) for second in range(100)])
-    growing = halves([(float(second), float(second)) for second in range(100)])
+    steady = compare_halves([(float(second), 5.0 + second % 2) for second in range(100)])
+    growing = compare_halves([(float(second), float(second)) for second in range(100)])
     assert steady is not None and steady.is_flat
     assert growing is not None and not growing.is_flat
-    assert halves([(1.0, 1.0)]) is None
+    assert compare_halves([(1.0, 1.0)]) is None
 
 
 def test_a_picture_of_nothing_can_be_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    measured = Measured(0.0, memory=[(1.0, {"driver": 1, "jvm": 2, "workers": 3, "hosts": 4})], kills=[(1.0, "hosts")])
+    measured = Measurements(
+        0.0, memory=[(1.0, {"driver": 1, "jvm": 2, "workers": 3, "hosts": 4})], kills=[(1.0, "hosts")]
+    )
     assert draw(measured, tmp_path / "soak.png")
     assert (tmp_path / "soak.png").stat().st_size > 1_000
 
@@ -73,15 +75,15 @@ def test_a_picture_of_nothing_can_be_drawn(tmp_path: Path) -> None:
 def test_processes_are_found_by_their_mark() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=os.environ | {MARK: "x1"})
     try:
-        (found,) = parts("x1")
+        (found,) = find_processes("x1")
         assert (found.pid, found.kind) == (child.pid, "driver")
         deadline = time.monotonic() + 30  # it has only just begun
-        while memory("x1")["driver"] <= 1_000_000 and time.monotonic() < deadline:
+        while measure_memory("x1")["driver"] <= 1_000_000 and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert memory("x1")["driver"] > 1_000_000
+        assert measure_memory("x1")["driver"] > 1_000_000
         assert found.kill()
         child.wait()
-        assert not list(parts("x1"))
+        assert not list(find_processes("x1"))
     finally:
         child.kill()
         child.wait()

@@ -68,12 +68,12 @@ def test_jars_are_fetched_once_and_that_is_said(tmp_path: Path, monkeypatch: pyt
     use_maven(monkeypatch, tmp_path, CONNECTOR.files)
     said: list[str] = []
     cache = tmp_path / "cache"
-    assert kafka_jars.missing(cache) == [BROKER, CONNECTOR]
+    assert kafka_jars.find_missing(cache) == [BROKER, CONNECTOR]
     for _ in range(2):
         jars = kafka_jars.fetch(CONNECTOR, said.append, cache)
         assert sorted(CONNECTOR.files) == [jar.name for jar in jars]
     assert (tmp_path / "runs").read_text() == "run\n" and len(said) == 1 and "once" in said[0]
-    assert kafka_jars.missing(cache) == [BROKER]
+    assert kafka_jars.find_missing(cache) == [BROKER]
     assert [path.name for path in cache.iterdir()] == [CONNECTOR.folder]
 
 
