@@ -8,8 +8,8 @@ People have their rows in many shapes, and all of them come in here::
     {"id": [1, 2], "name": ["a", "b"]}                  lists, tuples, NumPy arrays, Series, Arrow arrays
     [{"id": 1, "name": "a"}, {"id": 2}]                 a key that a row lacks is a null
 
-Values of Python take the declared type of their column if they read back equal from it. Otherwise they keep the type
-that Arrow sees in them, and whoever binds the table to a stream says why that type does not fit.
+Python values get the declared type of their column if converting them changes no value. Otherwise they get the type
+that Arrow infers, and the code that binds the table to a stream reports why that type does not fit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 class NotATable(ValueError):
-    """What was given holds no rows that can be read. The text goes on after the name of what it was given for."""
+    """The value holds no rows that can be read. The message goes on after an argument's name."""
 
 
 def as_table(given: TableLike, declared: pa.Schema | None = None) -> pa.Table | pa.RecordBatch:
@@ -99,7 +99,7 @@ def _hint(given: object) -> str:
 
 
 def is_pandas(given: object, *kinds: str) -> bool:
-    """Whether this is an object of pandas. Before pandas is imported nobody can have one."""
+    """Whether this is an object of pandas. If pandas is not imported, it cannot be."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(given, tuple(getattr(pandas, kind) for kind in kinds))
 
@@ -143,7 +143,7 @@ def _from_rows(rows: Sequence[Any], declared: pa.Schema | None) -> pa.Table:
 
 
 def _from_columns(columns: Mapping[str, Any], declared: pa.Schema | None, length: int | None = None) -> pa.Table:
-    """Columns as a table. Those that are not declared do not count, whatever is in them, and become nulls."""
+    """Columns as a table. Columns that are not declared are not read: they become nulls."""
     arrays: dict[str, pa.Array | pa.ChunkedArray | None] = {}
     first: str | None = None
     for name, values in columns.items():

@@ -25,7 +25,7 @@ import pyarrow.types as pt
 from midstream.cql import functions
 from midstream.cql.conjuncts import Part
 from midstream.cql.keys import in_type
-from midstream.cql.linear import Difference, Number, find_constant, find_difference, limit_difference, strip_constants
+from midstream.cql.linear import Difference, Number, find_constant, find_difference, limit_difference, strip_casts
 from midstream.cql.model import Band, Call, Expr, Rounding, inputs_of
 
 _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
@@ -124,7 +124,7 @@ def _absolute(part: Part, floating: bool) -> _Bound | None:
     value, limit, operator = part.left, part.right, part.operator
     if not inputs_of(value):
         value, limit, operator = limit, value, _FLIPPED[operator]
-    value = strip_constants(value, floating)
+    value = strip_casts(value, floating)
     size = None if inputs_of(limit) else find_constant(limit)
     if size is None or operator not in ("lt", "le") or not isinstance(value, Call) or value.function != "abs":
         return None
@@ -167,7 +167,7 @@ def _covers(form: Difference, low: Number | None, high: Number | None) -> bool:
 
 
 def _near(bound: Number | None) -> Number | None:
-    """A bound that arithmetic in a type of less than 64 bits sets by itself."""
+    """A bound, if arithmetic in a type of less than 64 bits sets it; else None."""
     return bound if bound is not None and abs(bound) <= _LARGEST // 2 else None
 
 

@@ -1,4 +1,4 @@
-"""What a SELECT may have: its list, FROM, and WHERE. Everything else is refused by its name and with its place."""
+"""What a SELECT may have: its list, FROM, and WHERE. Anything else is an error that names it and says where it is."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SUPPORTED = frozenset({"expressions", "from_", "joins", "where"})
 
 
 def check_clauses(source: Source, tree: exp.Expr) -> exp.Select:
-    """The tree as a SELECT that has nothing but what is supported."""
+    """The tree as a SELECT; an error if it has a clause that is not supported."""
     whole = (0, len(source.text))
     if isinstance(tree, exp.SetOperation):
         token = source.find(*whole, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)

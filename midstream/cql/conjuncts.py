@@ -1,8 +1,8 @@
 """WHERE and ON -> conjuncts, each read once and kept with its text.
 
 Nested ANDs and parentheses are flattened. A conjunct has one part, or two if it is a BETWEEN; a part that is a
-comparison keeps its two sides as they were written, before the conversions that comparing them needs, so that
-`predicates` and `bands` can choose their own.
+comparison keeps its two sides as they were written, without the conversions that a comparison needs, so that
+`predicates` and `bands` can choose their own conversions.
 """
 
 from __future__ import annotations

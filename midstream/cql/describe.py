@@ -65,7 +65,7 @@ def expression_text(expr: Expr, aliases: Sequence[str] | None = None) -> str:
 
 
 def _quote(name: str) -> str:
-    """A name between backticks if it is not one word, so that no name reads like an expression."""
+    """A name, between backticks if it is not one plain word: then it cannot be mistaken for an expression."""
     return name if name.isidentifier() else "`" + name.replace("`", "``") + "`"
 
 

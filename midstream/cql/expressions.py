@@ -1,4 +1,4 @@
-"""Syntax -> typed expressions: one rule per kind of node, and a place for every complaint.
+"""Syntax -> typed expressions: one rule per kind of node; every error points at its place in the text.
 
 `functions` decides which functions there are and what their types are; what it refuses becomes an error that points at
 the node. Operators are functions too (``a + b`` is ``add``). What SQL only abbreviates is written out: BETWEEN is two

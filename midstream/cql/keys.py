@@ -1,4 +1,4 @@
-"""Equalities -> key classes: what is equal to the same thing is equal to each other.
+"""Equalities -> key classes: expressions that are all equal in every result, directly or through others.
 
 Every equality between expressions of two inputs is an edge between its two sides, both cast to the type in which they
 are compared. The connected components are the key classes. A component that has two expressions of one input keeps the
@@ -28,7 +28,7 @@ class Keys:
 
 
 def is_equality(part: Part) -> bool:
-    """Whether a part equates an expression of one input with one of another."""
+    """Whether a part says that an expression of one input equals an expression of another input."""
     if part.operator != "eq" or part.left is None or part.right is None:
         return False
     left, right = inputs_of(part.left), inputs_of(part.right)

@@ -73,13 +73,13 @@ def find_difference(expr: Expr, floating: bool) -> Difference | None:
     >>> found.left == x, found.right == y, found.low == -(2**63)
     (True, True, True)
     """
-    whole, expr = expr, strip_constants(expr, floating)
+    whole, expr = expr, strip_casts(expr, floating)
     inputs = inputs_of(expr)
     if not inputs:
         value = find_constant(expr)
         return None if value is None else Difference(shift=value, constants=abs(value))
     if len(inputs) == 1:
-        return _shift(whole, expr, floating)
+        return _take_off_constants(whole, expr, floating)
     if not isinstance(expr, Call) or expr.function not in ("add", "subtract"):
         return None
     if pt.is_date(expr.type) or not _countable(expr.type, floating):
@@ -153,8 +153,8 @@ def _number(value: object) -> Number | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _shift(whole: Expr, inner: Expr, floating: bool) -> Difference:
-    """An expression of one input, bare of casts, with the constants that are added to it taken off."""
+def _take_off_constants(whole: Expr, inner: Expr, floating: bool) -> Difference:
+    """An expression of one input as a difference: constants that are added to it become the shift."""
     expr, shift, additions = inner, 0.0 if floating else 0, 0
     constants: Number = 0
     while isinstance(inner, Call) and inner.function in ("add", "subtract") and _countable(inner.type, floating):
@@ -169,7 +169,7 @@ def _shift(whole: Expr, inner: Expr, floating: bool) -> Difference:
         shift += value if inner.function == "add" else -value
         constants += abs(value)
         additions += 1
-        inner = strip_constants(first, floating)
+        inner = strip_casts(first, floating)
     checks = () if inner is expr else (whole,)
     return Difference(left=inner, shift=shift, checks=checks, additions=additions, constants=constants)
 
@@ -181,8 +181,8 @@ def _countable(type: pa.DataType, floating: bool) -> bool:
     return bool(pt.is_signed_integer(type) or pt.is_timestamp(type) or pt.is_duration(type) or pt.is_date(type))
 
 
-def strip_constants(expr: Expr, floating: bool) -> Expr:
-    """An expression without casts that change no value: to wider integers, or between timestamps of microseconds."""
+def strip_casts(expr: Expr, floating: bool) -> Expr:
+    """An expression without the casts that change no value: to wider integers, or to microseconds."""
     while isinstance(expr, Cast):
         source, target = expr.operand.type, expr.type
         wider = pt.is_signed_integer(target) and pt.is_integer(source) and _holds(target, source)

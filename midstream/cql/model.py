@@ -222,7 +222,7 @@ class Query:
         return tuple(dict.fromkeys(relation.source for relation in self.inputs if relation.is_static))
 
     def declared_schema(self, source: str) -> pa.Schema:
-        """The schema of a source as it was given to the query: what is pushed has no zone where one is assumed.
+        """The schema of a source as it was given to the query: columns whose zone is assumed have none here.
 
         >>> import midstream as ms
         >>> schemas = {"a": {"ts": pa.timestamp("us")}, "b": {"ts": pa.timestamp("us", "UTC")}}

@@ -1,4 +1,4 @@
-"""Names: without regard to case, spelled as the schemas spell them.
+"""Names of columns and inputs: case is ignored, and results spell them as the schemas do.
 
 A name that is not there, or that could mean two things, is an error that lists what could have been meant.
 """
@@ -18,7 +18,7 @@ from midstream.errors import did_you_mean
 
 
 def find_spellings(name: str, known: Iterable[str]) -> list[str]:
-    """Those of the known names that are equal to a name without regard to case.
+    """The known names that equal a name if case is ignored.
 
     >>> find_spellings("ORDERS", ["orders", "payments"])
     ['orders']
@@ -27,7 +27,7 @@ def find_spellings(name: str, known: Iterable[str]) -> list[str]:
 
 
 def free_name(wanted: str, taken: Iterable[str]) -> str:
-    """A name that none of those taken is equal to: the wanted one, with as many underscores before it as that needs.
+    """The wanted name, with underscores put before it until it differs from all names that are taken.
 
     >>> free_name("reason", ["id", "Reason"])
     '_reason'
@@ -92,7 +92,7 @@ class Scope:
         return self.of(owners[0], name, node)
 
     def of(self, number: int, name: str, node: exp.Expr) -> Column:
-        """A column of one input, which has at least one of that name."""
+        """A column of an input that has at least one column of that name."""
         schema = self.schemas[number]
         found = find_spellings(name, schema.names)
         if len(found) > 1:

@@ -1,4 +1,4 @@
-"""Plain types: what a column's type is when nothing but the values counts.
+"""Plain types: the type of a column without regard to how Arrow lays its values out.
 
 Arrow has several layouts for the same values: dictionaries and runs, views of text and of lists, and types that extend
 others. Queries compute with the plain layout, and results have it, whatever the schema says; rows may be pushed in
@@ -49,7 +49,7 @@ def _plain_field(field: pa.Field) -> pa.Field:
 
 
 def has_encoded(type: pa.DataType) -> bool:
-    """Whether a type is a dictionary or runs, or has them inside, so that few bytes can stand for many.
+    """Whether a type is a dictionary or runs, or has them inside, so that a few bytes can stand for many values.
 
     >>> has_encoded(pa.list_(pa.dictionary(pa.int8(), pa.string()))), has_encoded(pa.string_view())
     (True, False)

@@ -1,4 +1,4 @@
-"""Whatever tells columns and their types -> an Arrow schema.
+"""Anything that describes columns and their types -> an Arrow schema.
 
 A stream is declared by a pyarrow schema, by its types (`{"ts": "timestamp", "id": int}`), or by an example: anything
 that `tables` reads rows from, of which only the columns and their types count. An example may well be empty.
@@ -107,7 +107,7 @@ def type_of(text: str) -> pa.DataType:
 
 
 def _exported(given: Any) -> pa.Schema:
-    """The schema of what is no dict of types, without reading its rows where that can be avoided."""
+    """The schema of anything but a dict of types. Its rows are not read where that can be avoided."""
     if isinstance(given, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
         return given.schema
     try:
@@ -123,7 +123,7 @@ def _exported(given: Any) -> pa.Schema:
 
 
 def _is_example(given: object) -> bool:
-    """Whether rows can be looked for in this, so that what is wrong with them is worth telling."""
+    """Whether this may hold rows, so that an error about its rows helps the user."""
     exports = ("__arrow_c_stream__", "__arrow_c_array__", "__arrow_c_schema__")
     return isinstance(given, Mapping | list | tuple) or any(hasattr(given, export) for export in exports)
 

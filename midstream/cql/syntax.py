@@ -123,14 +123,14 @@ class Source:
         return self._joined(self.tokens[first:last])
 
     def before(self, offset: int, skip: Container[TokenType] = ()) -> Token | None:
-        """The last token of SQL before an offset, going back over tokens of some types, windows left out."""
+        """The last token of SQL before an offset; windows and tokens of the given types are skipped."""
         index = bisect_left(self._sql_tokens, offset, key=lambda token: token.start) - 1
         while index > 0 and self._sql_tokens[index].token_type in skip:
             index -= 1
         return self._sql_tokens[index] if index >= 0 else None
 
     def after(self, token: Token) -> int:
-        """The offset of the token of SQL that follows one."""
+        """The offset of the next token of SQL after a token."""
         index = bisect_right(self._sql_tokens, token.start, key=lambda other: other.start)
         return self._sql_tokens[index].start if index < len(self._sql_tokens) else len(self.text)
 
@@ -164,7 +164,7 @@ class Source:
         return tree
 
     def _check_statement(self) -> None:
-        """Refuse what is not one SELECT before sqlglot sees it, because sqlglot knows many other statements."""
+        """Refuse everything but a single SELECT. sqlglot would accept many other statements."""
         tokens = self._sql_tokens
         if not tokens or tokens[0].token_type == TokenType.SEMICOLON:
             raise self.error(0, "the query is empty", QUERY_TEXT)
@@ -176,7 +176,7 @@ class Source:
             raise self.error(second, "a second statement is not supported", "write one SELECT")
 
     def _check_parentheses(self) -> None:
-        """Name a parenthesis without its partner: sqlglot overlooks some, and blames other words for others."""
+        """Refuse a parenthesis without its partner: sqlglot misses some and blames the wrong word for others."""
         opened: list[Token] = []
         for token in self._sql_tokens:
             if token.token_type == TokenType.L_PAREN:
@@ -224,7 +224,7 @@ class Source:
             raise self.error(offset, "the text cannot be read", right) from None
 
     def _unreadable(self) -> int:
-        """The offset of the quote that is never closed: the last one before which everything can be read."""
+        """The offset of the quote that is never closed: the text before it can be read."""
         for offset in range(len(self.text) - 1, -1, -1):
             if self.text[offset] in "'\"`":
                 try:

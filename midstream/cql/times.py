@@ -26,7 +26,7 @@ Delay = Duration | Mapping[str, Duration]
 class Times:
     """The event time column of each source that is a stream, the type of time in results, the allowed delays.
 
-    `assumed_zones` has the streams whose event times have no zone, by column with the zone that they are read in.
+    `assumed_zones` has the streams whose event times have no zone: for each column the zone in which it is read.
     """
 
     columns: dict[str, str]
@@ -100,7 +100,7 @@ def _is_plain(type: pa.DataType) -> bool:
 def _check_zones(
     source: Source, entries: tuple[Entry, ...], types: Mapping[str, pa.DataType], assume_zone: str | None
 ) -> None:
-    """Refuse a mixture that nobody has said the meaning of, and a meaning for nothing."""
+    """Refuse a mixture of times with and without a zone without `assume_zone`, and an `assume_zone` without use."""
     plain = [entry for entry in entries if entry.source in types and _is_plain(types[entry.source])]
     if assume_zone is not None:
         check_zone(assume_zone)

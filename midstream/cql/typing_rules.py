@@ -167,7 +167,7 @@ def is_not_null(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def case(name: str, args: Sequence[Expr]) -> Expr:
-    """CASE as ``c1, v1, c2, v2, ..., else``; without the last one the else is null. IF is a CASE of one arm."""
+    """CASE as ``c1, v1, c2, v2, ..., else``; without an else, it is null. IF is a CASE of one arm."""
     if len(args) % 2 == 0:
         args = (*args, Literal(None, pa.null()))
     conditions, values = args[:-1:2], (*args[1::2], args[-1])
@@ -228,7 +228,7 @@ def _is_plain(type: pa.DataType) -> bool:
 
 
 def _moment_literal(expr: Expr, type: pa.DataType) -> Expr:
-    """A string literal beside a date or timestamp means one, as in Spark; here it must then be readable as one."""
+    """A string literal that is compared with a date or timestamp, read as one, as Spark does, or an error."""
     if not isinstance(expr, Literal) or not isinstance(expr.value, str):
         return expr
     try:

@@ -74,7 +74,7 @@ def family(type: pa.DataType) -> str:
 
 
 def sql_name(type: pa.DataType) -> str:
-    """What to write after CAST(... AS to get a type, as far as SQL has a word for it.
+    """The name of a type in SQL, as CAST takes it, where SQL has one.
 
     >>> sql_name(pa.int64()), sql_name(pa.decimal128(10, 2))
     ('BIGINT', 'DECIMAL(10, 2)')

@@ -22,7 +22,7 @@ _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def check_zone(zone: object) -> str:
-    """A zone that there is, such as ``Europe/Berlin``, ``UTC`` or ``+01:00``.
+    """Check that a zone exists, such as ``Europe/Berlin``, ``UTC`` or ``+01:00``.
 
     >>> check_zone("Europe/Berln")
     Traceback (most recent call last):
@@ -46,7 +46,7 @@ def _zones() -> frozenset[str]:
 
 
 def instants(times: pa.Array, zone: str) -> pa.Array:
-    """Timestamps without a zone, as a clock in a zone shows them, with that zone; null what is out of range then.
+    """Timestamps without a zone, as a clock in a zone shows them, with that zone; null if out of range.
 
     >>> clock = pa.array(["2026-03-29 02:30:00", "2026-10-25 02:30:00"]).cast(pa.timestamp("s"))
     >>> instants(clock, "Europe/Berlin").cast(pa.timestamp("s", "UTC")).cast(pa.string()).to_pylist()

@@ -72,7 +72,7 @@ def strength(query: Query, joined: Set[int], number: int) -> Strength:
 
 
 def _island(query: Query, left: frozenset[int]) -> Node:
-    """A left-deep tree over the best connected of the inputs that are left and all that is connected with them."""
+    """A left-deep tree from the best connected pair of the inputs left, with all inputs connected to it."""
     pairs = [
         (first, second) for first, second in combinations(sorted(left), 2) if any(strength(query, {first}, second))
     ]
@@ -109,7 +109,7 @@ def _size(query: Query, number: int) -> Size:
 
 
 def _only_drops_nulls(expr: Expr) -> bool:
-    """Whether a filter is there only because the join could not match a null anyway."""
+    """Whether a filter only drops nulls, which no join would match anyway."""
     if isinstance(expr, Call) and expr.function == "not":
         return isinstance(expr.args[0], Call) and expr.args[0].function == "is_null"
     return isinstance(expr, Call) and expr.function == "isnotnull"

@@ -20,7 +20,7 @@ _CHARACTER, _LINE, _PADDING, _GAP, _DROP, _MARGIN = 6.9, 17, 10, 18, 26, 2
 
 @dataclass(frozen=True)
 class Card:
-    """What a node shows: its name, lines of text below it, and whether it misses something, with the words for it."""
+    """What a node shows: its name, lines of text below it, and, if entries are missing, a text that says so."""
 
     name: str
     lines: tuple[str, ...] = ()
