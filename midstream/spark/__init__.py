@@ -45,7 +45,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is asked for: hosts and tests of single parts do without PySpark."""
+    """Import a name when it is first used: hosts, and tests of single parts, run without PySpark."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

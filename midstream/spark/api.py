@@ -82,7 +82,7 @@ def sql(
 
     `streams` gives the DataFrames by the names that the query has for them. `event_time` names the column with the
     event time, for all or for each stream: a timestamp, a timestamp without zone (taken as UTC), or an integer of
-    microseconds. If only some of the streams' have a zone, `assume_zone` says in which one the others are, such as
+    microseconds. If only some event times have a zone, `assume_zone` is the zone of the others, such as
     ``Europe/Berlin``. `delay` is how late rows may be, for all or for each stream, as `withWatermark` takes it; streams
     that have a watermark keep theirs.
 
@@ -90,25 +90,26 @@ def sql(
     batch, and kept in the checkpoint.
 
     `partitions` is how many partitions work in parallel (default: the session's cores), `cells` the number of engines
-    that share them (default: one each), a multiple that lets `repartition` spread them over more partitions later. With
-    `rates` (relative rates of the streams) and `hot_keys` (values of key columns whose rows are spread over cells) the
-    cells decide where rows go, which stays fixed for the life of a checkpoint.
+    that share them (default: one each), a multiple that lets `repartition` spread them over more partitions later.
+    `cells`, `rates` (relative rates of the streams) and `hot_keys` (values of key columns whose rows are spread over
+    cells) decide where rows go. They stay fixed for the life of a checkpoint.
 
     `plan` is the plan to start with, `schedule` lists moments of event time with the plans that cells change to when
-    the watermark reaches them, by `strategy`. After a restart the plan that ran goes on, unless the code gives another
-    than it gave before. `allow_incomplete` accepts a larger window than that of the checkpoint: its older rows are
-    missing. `host_idle` is how long an engine waits for its next batch before its memory is freed.
+    the watermark reaches them, by `strategy`. If the plan in the code changed before a restart, the new one is used.
+    Otherwise the query goes on with the plan that was running. `allow_incomplete` accepts a larger window than the
+    checkpoint's, although the older rows are missing. `host_idle` is how long an engine waits for its next batch before
+    its memory is freed.
 
     `control` is a durable folder that driver and executors see, the same on every restart, through which
     `midstream.spark.control` changes the plan while the query runs. Give it from the first start on: it is one more
-    source of the query, and Spark refuses a checkpoint whose number of sources has changed. Without it it is a folder
-    under ``spark.sql.streaming.checkpointLocation``; if that is not set, or no folder that can be written from here,
-    there is no control.
+    source of the query, and Spark refuses a checkpoint whose number of sources has changed. The default is a folder
+    under ``spark.sql.streaming.checkpointLocation``; if that is not set, or cannot be written from here, the join
+    cannot be controlled.
 
     `result_id` adds a column of that name, which stays the same when a batch is run again: sinks that may get a batch
     twice, such as Kafka's, can drop what they have already.
 
-    `name` is by what `progress` and `cell_reports` know the join, if several are in one query.
+    `name` identifies the join in `progress` and `cell_reports`, if a query has several.
 
     If all DataFrames are batch DataFrames, the result is one too, with the results of all their rows.
 
@@ -272,7 +273,7 @@ def _host_idle(value: Duration) -> float:
 
 
 def _check(spec: JoinSpec, frames: Mapping[str, DataFrame], waits: Mapping[str, int]) -> None:
-    """Everything that can be known to fail is told before a query starts."""
+    """Raise every error that can be found before a query starts."""
     query = spec.query
     spec.routing.fingerprint()
     if spec.strategy not in (names := [strategy.name for strategy in STRATEGIES]):

@@ -1,4 +1,4 @@
-"""What users give, checked as soon as it is given: an error says which argument, what came, and what would be right."""
+"""Checks of users' arguments. An error names the argument, what was given, and what would be right."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Durations = Duration | Mapping[str, Duration]
 
 
 def check_text(name: str, value: Any, right: str) -> str:
-    """A text; `right` says which."""
+    """A text; `right` says in an error which texts are right."""
     if not isinstance(value, str):
         raise SparkError(f"{name}: {shown(value)} is not a text; give {right}")
     return value

@@ -40,7 +40,7 @@ _END_SECONDS = 20.0
 
 
 def check_version(session: Any) -> None:
-    """Refuse a session that cannot run a join: of a client of Spark Connect both sides count."""
+    """Refuse a session that cannot run a join. With Spark Connect, both client and server are checked."""
     for what, version in {"PySpark": pyspark.__version__, "Spark": session.version}.items():
         if is_older(version, OLDEST):
             raise SparkError(f"spark: {what} is {version}, but joins on Spark need {OLDEST} or newer; install one")
@@ -110,7 +110,7 @@ def used_checkpoint(session: Any, query: str) -> str | None:
 
 
 def fail_query(session: Any, query: str, reason: str) -> None:
-    """Have a query fail before its next batch, as an error in the background of a batch would."""
+    """Make a query fail before its next batch, as a background error of a batch would."""
     problem = session._jvm.java.lang.IllegalStateException(reason)
     _execution(session, query).errorNotifier().markError(problem)
 
@@ -141,7 +141,7 @@ def repartition_checkpoint(session: Any, checkpoint: str, partitions: int) -> No
 
 
 def start_state_stores(session: Any) -> None:
-    """Start what state stores look for on the driver: with Spark 4.1 it is there only after a streaming query.
+    """Start the service that state stores look for on the driver. With Spark 4.1 only a streaming query starts it.
 
     A classic session starts it with its manager of streaming queries, which is made when it is first asked for.
     """
@@ -176,7 +176,7 @@ class _TakesProgressAsText(JStreamingQueryListener):
 
 
 class QuickListener(StreamingQueryListener):
-    """A listener that costs little a batch. Of the offsets of sources it sees a text that 4.1 writes as Python does."""
+    """A listener that costs little per batch. In Spark 4.1 it gets sources' offsets as text in Python's notation."""
 
     _called: Any = None
 

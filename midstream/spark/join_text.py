@@ -1,6 +1,6 @@
-"""The query that `join` stands for, and what is wrong with it in the words of who called `join`.
+"""The query that `join` writes, and its errors in terms of the arguments of `join`.
 
-Nobody who calls `join` has seen the text, so an error must not point at a line of it. Each piece of the text remembers
+Users of `join` never see the text, so an error must not point at a line of it. Each piece of the text remembers
 the argument that it came from::
 
     SELECT o.id FROM o [RANGE 10 MINUTES], p [RANGE 10 MINUTES] WHERE o.id = p.id
@@ -75,7 +75,7 @@ class JoinText:
         return QueryError(f"join: {problem.place.what}{where}" + (f"; {right}" if right else ""))
 
     def _argument(self, offset: int) -> str:
-        """The argument that a place in the text came from; at its end, the last one."""
+        """The argument that a place in the text came from; the last argument for the end of the text."""
         ends = itertools.accumulate(len(piece.text) for piece in self._pieces)
         found = [piece.argument for piece, end in zip(self._pieces, ends, strict=True) if offset < end]
         return found[0] if found else self._pieces[-1].argument

@@ -1,7 +1,7 @@
 """The driver's listener: keeps each cell's last report, logs migrations, sends hosts home when their query ends.
 
-It also sees when the query of a join has started. Then it puts the session's settings back, and has the query fail if
-it cannot go on from its checkpoint.
+When the query of a join has started, it restores the session's settings, and makes the query fail if it cannot go on
+from its checkpoint.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class JoinListener(QuickListener):
         self._told: dict[str, dict[str, ControlFolder]] = {}
 
     def expect(self, join: str, spec: JoinSpec, folder: str | None) -> None:
-        """A join was made, which may be controlled through a folder; its query will start."""
+        """Note that a join was made, perhaps with a control folder, and that its query will start."""
         self._expected.add(join)
         if folder is not None:
             self._folders[join] = folder
@@ -66,7 +66,7 @@ class JoinListener(QuickListener):
             self._check(session, query, specs)
 
     def _check(self, session: Any, query: str, specs: list[JoinSpec]) -> None:
-        """Have a query fail at once if the cells would refuse to go on from its checkpoint."""
+        """Make a query fail at once if the cells would refuse to go on from its checkpoint."""
         try:
             checkpoint = used_checkpoint(session, query)
             ledgers = [] if checkpoint is None else read_ledgers(session, checkpoint)

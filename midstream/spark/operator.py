@@ -108,7 +108,7 @@ def _pack(spec: JoinSpec, source: str, frame: DataFrame, delay: int | None) -> D
 
 
 def _commands(spec: JoinSpec, session: Any, folder: str) -> DataFrame:
-    """Commands as parcels: the last source of the plan, whether it is used or not, because a checkpoint counts them."""
+    """Commands as parcels: the last source of the plan, even if unused, because a checkpoint counts the sources."""
     reader = compat.name_source(session, session.readStream, "midstream_control")
     reader = reader.format("text").option("wholetext", "true")
     return reader.load(folder).mapInArrow(make_command_packer(spec.cells), PACKED_DDL)
@@ -156,7 +156,7 @@ def _watermark_columns(frame: DataFrame) -> list[str]:
 
 
 def _has_watermark(frame: DataFrame) -> bool:
-    """Whether a watermark was put on a DataFrame's rows, whatever has become of the column since."""
+    """Whether a watermark was put on a DataFrame's rows, even if its column is gone since."""
     return _WATERMARK_NODE.search(compat.plan_of_frame(frame)) is not None
 
 
@@ -185,12 +185,12 @@ def _with_watermark(frame: DataFrame, event_time: str, delay: int | None, zone: 
 
 
 def in_utc(name: str, zone: str) -> Any:
-    """What a clock in UTC shows when one in a zone shows an event time; gaps and folds as in `cql.zones`."""
+    """An event time of a clock in a zone, converted to UTC; gaps and folds as in `cql.zones`."""
     return F.convert_timezone(F.lit(zone), F.lit("UTC"), F.col(_quote(name)))
 
 
 def as_timestamp(name: str, kind: Any) -> Any:
-    """The moment of an event time that Spark does not take for a watermark itself."""
+    """An event time as a timestamp, for types that Spark's watermark does not accept."""
     quoted = _quote(name)
     if isinstance(kind, IntegralType):
         return F.timestamp_micros(F.col(quoted).cast("bigint"))

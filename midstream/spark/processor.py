@@ -1,14 +1,14 @@
 """The stateful operator: Spark calls it for every cell that has parcels or whose timer has fired.
 
-Durable are only the parcels of the windows and the ledger. The engine, with everything that is derived from them, is on
-the cell's host. A batch writes a new random stamp into the ledger and onto the host: only if both are equal is the host
-in place next time.
+Only the parcels of the windows and the ledger are durable. The engine, with everything that is derived from them, is on
+the cell's host. A batch writes a new random stamp into the ledger and onto the host. In the next batch the host is in
+place only if both stamps are equal.
 
-Where Spark's state store may let the files of two attempts at one batch meet, what a batch writes is a function of what
-it has got, in whatever order that was delivered and however it was cut into parcels. The stamp differs, and the plan
-may, after a command whose strategy asks what the engine has in its states. That does no harm: all attempts store the
-same rows, so the engine that a stamp names has got the same rows too, and any plan is right. Where the store tells
-attempts apart, large parcels are stored as they have come, which costs less.
+Spark's state store may mix the files of two attempts at one batch. There a batch writes the same bytes for the same
+rows, in whatever order and parcels they were delivered. Only the stamp differs, and perhaps the plan, if the strategy
+of a command depends on the content of the engine's states. That does no harm: all attempts store the same rows, so the
+engine of any stamp has these rows too, and any plan is right. Where the store keeps attempts apart, large parcels are
+stored as they came, which costs less.
 """
 
 from __future__ import annotations
@@ -118,10 +118,10 @@ class JoinProcessor(StatefulProcessor):
         yield Row(cell=number, parcel=None, report=json.dumps(report_of(cell, report)))
 
     def _set_timer(self, store: CellStore, fired: int | None) -> None:
-        """One timer, for the next watermark, whatever it is; Spark removes one that has fired by itself.
+        """Set a timer that fires at any later watermark; Spark removes a timer that has fired.
 
-        So a cell is called in every batch whose watermark is another than that of the batch before, rows or not, and
-        the ledger always has the watermark of the batch before.
+        So a cell is called in every batch whose watermark has changed, even without rows, and the ledger always has
+        the watermark of the batch before.
         """
         ledger = store.ledger
         pending = None if ledger.timer == fired else ledger.timer
@@ -136,7 +136,7 @@ class JoinProcessor(StatefulProcessor):
 class CellBatch:
     """One batch of one cell, from the delivery to results and a changed ledger.
 
-    Rows are judged by the watermark of the batch before, and what has expired goes by that of this batch.
+    The watermark of the batch before decides which rows are late; this batch's watermark decides what has expired.
     """
 
     def __init__(self, spec: JoinSpec, store: CellStore, delivery: Delivery, milliseconds: int, cell: int):
@@ -196,7 +196,7 @@ class CellBatch:
         }
 
     def _waited(self, stream: str) -> int | None:
-        """How far a stream lets the watermark go, in microseconds; None before its first row."""
+        """The latest watermark that a stream allows, in microseconds; None before its first row."""
         newest = self._store.ledger.reached.get(stream)
         return None if newest is None else newest - self._spec.delays.get(stream, 0)
 
@@ -205,7 +205,7 @@ class CellBatch:
         reached[source] = max(newest, reached.get(source, newest))
 
     def _pushed(self) -> list[tuple[int, bytes]]:
-        """What the engine gets. Where rows of one moment count by their places, these go by content."""
+        """The parcels for the engine. With ROWS windows the order of rows counts, so they are ordered by content."""
         if not self._spec.needs_snapshots:
             return self._delivery.parcels
         parcels: dict[int, list[bytes]] = {}
@@ -245,5 +245,5 @@ class CellBatch:
 
 
 def _in_microseconds(milliseconds: int) -> int:
-    """A watermark of Spark, which has none as long as it is 0."""
+    """Spark's watermark in microseconds; 0 means that there is none yet."""
     return milliseconds * 1000 if milliseconds else NONE_YET

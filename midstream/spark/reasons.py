@@ -1,7 +1,7 @@
 """Why a query has failed, in one sentence instead of thousands of characters.
 
-A failed query of Spark tells its reason amid the traces of a Python worker, of the task and of the driver, more than
-once. What Midstream has to say is one line of it.
+Spark repeats the reason of a failure between the stack traces of a Python worker, the task and the driver. Midstream's
+own message is one line of that text.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 def reason(query: Any) -> str | None:
     """Why a `StreamingQuery` has failed, in one sentence; None if it has not.
 
-    Give the query, or the exception that `awaitTermination` has raised. If the failure is not Midstream's, it is the
-    line that tells most.
+    Give the query, or the exception that `awaitTermination` has raised. If the failure is not Midstream's, the most
+    informative line is returned.
 
     >>> reason(ValueError("no file of that name"))
     'no file of that name'
@@ -39,7 +39,7 @@ def reason(query: Any) -> str | None:
 
 
 def reason_in(text: str) -> str:
-    """The line of a failure's text that tells most.
+    """The most informative line of a failure's text.
 
     >>> reason_in("... Traceback (most recent call last):\\n  File ...\\nValueError: too many\\n\\tat org.apache...")
     'ValueError: too many'

@@ -1,4 +1,4 @@
-"""What the operator needs from a session: set where the user has not set it, said in one line, never overridden."""
+"""Session settings that the operator needs: set and logged where the user has set nothing, never overridden."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def prepare(session: Any, partitions: int | None, narrow: bool = False) -> int:
 
 
 def put_back(session: Any) -> None:
-    """Take away what only the start of a join's query needed, so that other queries start as they would without it.
+    """Undo the settings that only the start of a join's query needed, so that they do not affect other queries.
 
     The settings of the state store stay: a query that is started again from the same DataFrame needs them.
     """
@@ -102,7 +102,7 @@ def put_back(session: Any) -> None:
 
 
 def _bytes_limit(session: Any, given: dict[str, str], narrow: bool) -> dict[str, str]:
-    """No limit on the bytes of an Arrow batch where that on its rows is enough; what we set goes where it is not."""
+    """Lift the limit on an Arrow batch's bytes if the limit on its rows suffices; else undo our own setting."""
     rows_are_enough = narrow and ARROW_ROWS not in given
     if rows_are_enough and ARROW_BYTES not in given:
         session.conf.set(_OUR_BYTES, ANY_BYTES)

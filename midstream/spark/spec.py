@@ -1,4 +1,4 @@
-"""What a join on Spark is told once: the same for every worker and host, and for every restart with the same code.
+"""The description of a join on Spark: the same for every worker and host, and after a restart with the same code.
 
 Hosts get it as JSON over their socket.
 """
@@ -28,7 +28,7 @@ class JoinSpec:
     `schedule` lists moments of event time, in microseconds, and the plans that cells change to when the watermark has
     reached them. `operator` tells two joins of one streaming query apart. `delays` are how long the watermark waits for
     rows of a stream, in microseconds. `assume_zone` is the zone of event times without one. `aggregated` are the
-    streams whose rows come only when the watermark lets them: they do not tell how far their sources are.
+    streams that come out of an aggregation: their rows wait for the watermark, so they lag behind their sources.
     """
 
     text: str
@@ -59,12 +59,12 @@ class JoinSpec:
 
     @property
     def needs_snapshots(self) -> bool:
-        """Whether the rows alone do not tell how to go on: ROWS windows count arrivals."""
+        """Whether an engine cannot be rebuilt from its rows alone: ROWS windows count arrivals."""
         return self.query.tracks_arrivals
 
     @cached_property
     def described(self) -> dict[str, Any]:
-        """What of the query must stay the same for a checkpoint to be of use, as JSON has it."""
+        """The parts of the query that must not change during the life of a checkpoint, as JSON values."""
         told: dict[str, Any] = json.loads(json.dumps(described(self.query)))
         return told
 
@@ -81,7 +81,7 @@ class JoinSpec:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for joins of which one may go on from the checkpoint of the other, whatever else they are told."""
+        """Equal for two joins if one can go on from the other's checkpoint."""
         told = [self.routing.fingerprint(), self.described, self.windows, self.columns]
         return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
 

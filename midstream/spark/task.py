@@ -13,13 +13,13 @@ _tasks = itertools.count()
 
 
 def current_run() -> str | None:
-    """The run of the streaming query that this worker's task is of; None outside a streaming query."""
+    """The run of the streaming query that this worker's task belongs to; None outside a streaming query."""
     # A streaming query runs its jobs under its run's identity as the job group.
     return None if current_batch() is None else _local_property("spark.jobGroup.id")
 
 
 def current_batch() -> int | None:
-    """The batch of the streaming query that this worker's task is of; None outside a streaming query."""
+    """The batch of the streaming query that this worker's task belongs to; None outside a streaming query."""
     batch = _local_property("streaming.sql.batchId")
     return None if batch is None else int(batch)
 
@@ -41,7 +41,7 @@ def tells_attempts_apart() -> bool:
 
 
 def settle() -> None:
-    """Take what is loaded out of this worker's garbage collections; call it as a task begins.
+    """Exclude everything loaded so far from this worker's garbage collections; call it when a task begins.
 
     Spark's daemon collects all garbage after every task. With the modules that are loaded here that takes 70 ms, and a
     batch has a dozen tasks.

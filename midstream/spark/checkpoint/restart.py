@@ -1,11 +1,11 @@
-"""A restart that cells would refuse is refused as its query starts, although no rows are new.
+"""Refusing a restart as soon as its query starts, even if there are no new rows.
 
 Cells compare what their ledgers say with the join in every batch that loads them, but Spark runs no batch on a restart
 before a source has something new. With a control folder a file in it makes a batch. Without one, the driver reads a
 ledger out of the checkpoint, as the query starts, and compares it as a cell would. All cells write their ledgers in
 every batch, so one of them tells for all. Only the state of the first partition is loaded for it.
 
-What is found here only comes earlier: whatever keeps the driver from reading is left to the cells.
+This check only reports a refusal earlier. If the driver cannot read the checkpoint, the cells decide alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ StoredLedger = tuple[int, bytes]
 
 
 def read_ledgers(session: Any, checkpoint: str) -> list[StoredLedger]:
-    """A ledger of each join that a checkpoint is of, as its last complete batch has left them."""
+    """One ledger of each join in a checkpoint, as of its last complete batch."""
     operators = session.read.format("state-metadata").load(checkpoint).select("operatorId", "operatorProperties")
     ledgers = []
     for operator in sorted({row.operatorId for row in operators.collect() if _is_join(row.operatorProperties)}):
@@ -42,7 +42,7 @@ def _is_join(properties: str | None) -> bool:
 
 
 def find_refusal(ledgers: Iterable[StoredLedger], spec: JoinSpec) -> str | None:
-    """Why no join that a checkpoint is of can go on as this one; None if one can, or if there are none."""
+    """Why none of the joins in a checkpoint can go on as this one; None if one can, or if there are none."""
     told = None
     for number, content in ledgers:
         try:

@@ -62,7 +62,7 @@ class CellStore:
         return bytes(found[0])
 
     def add(self, lane: int, rows: pa.Table) -> None:
-        """Store rows that have just been accepted: the same bytes, in whatever order they have come."""
+        """Store rows that have just been accepted. The bytes do not depend on the order in which the rows came."""
         for piece in order_rows(rows, self._spec.routing.lanes[lane].event_time):
             for part, content in to_stored(piece):
                 self._put(lane, part.num_rows, content, self._ends(lane, part))
@@ -102,7 +102,7 @@ class CellStore:
             self._parcels.updateValue(parcel.key, (piece,))
 
     def expire(self, watermark: int) -> None:
-        """Forget parcels that no window has any more; the watermark is in microseconds."""
+        """Remove parcels whose rows have left all windows; the watermark is in microseconds."""
         self._remove(self.ledger.expired(watermark))
 
     def _remove(self, parcels: Sequence[Parcel]) -> None:
@@ -111,7 +111,7 @@ class CellStore:
         self.ledger.drop(parcels)
 
     def renumber(self) -> None:
-        """Store the rows of static tables, which came parcel by parcel in any order, by content alone."""
+        """Store the rows of static tables again, ordered by their content: their parcels came in any order."""
         listed = list(self.ledger.parcels)
         rows = {
             lane: self._rows_of([parcel for parcel in listed if parcel.lane == lane])
@@ -166,7 +166,7 @@ def open_ledger(data: bytes | None, spec: JoinSpec, where: str) -> Ledger:
 
 
 def _with_windows_of(spec: JoinSpec, ledger: Ledger, parcel: Parcel) -> Parcel:
-    """A stored parcel that leaves by the windows as they are now."""
+    """A stored parcel whose end follows from the current windows."""
     if parcel.lane == SNAPSHOT_LANE:
         return parcel
     lane = spec.routing.lanes[parcel.lane]

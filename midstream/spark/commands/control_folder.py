@@ -91,7 +91,7 @@ def _with_slashes(path: str) -> str:
 
 @dataclass(frozen=True)
 class CellStatus:
-    """How one cell stands: its plan and, if it has migrated, how far that is."""
+    """The status of a cell: its plan and, if it has migrated, how complete its states are."""
 
     plan: str
     strategy: str | None
@@ -232,7 +232,7 @@ def _polls(deadline: float) -> Iterator[None]:
 
 
 def folders_in(progress: Any) -> list[str]:
-    """The control folders of the joins in the query that a progress is of."""
+    """The control folders of a query's joins, read from a progress of the query."""
     sources = progress.get("sources") if hasattr(progress, "get") else progress.sources
     told = [source.get("description") if hasattr(source, "get") else source.description for source in sources or []]
     return [found.group(1) for description in told if (found := _SOURCE.search(description or ""))]

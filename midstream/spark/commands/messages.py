@@ -71,7 +71,7 @@ class Command:
 
 @dataclass(frozen=True)
 class AddressedCommand:
-    """A command as it reaches a cell; `refusal` says why it cannot be meant for anybody."""
+    """A command as it reaches a cell; `refusal` is the reason if no cell can obey it."""
 
     identity: str
     plan: str
@@ -87,7 +87,7 @@ class AddressedCommand:
 
 
 def address_command(text: str, cells: int, is_first_batch: bool = False) -> Iterator[tuple[int, AddressedCommand]]:
-    """The cells that a command file is meant for. What is meant for nobody is answered by cell 0."""
+    """The cells that a command file is meant for, each with the command. Cell 0 answers what none can obey."""
     if text == CHECK:
         return
     try:
@@ -111,7 +111,7 @@ def _identity_in(text: str) -> str:
 
 
 def make_command_packer(cells: int) -> Mapper:
-    """What `mapInArrow` does with command files: a parcel for each cell that a command is meant for."""
+    """The function for `mapInArrow` that packs command files: a parcel for each cell that a command is meant for."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
@@ -130,7 +130,7 @@ def make_command_packer(cells: int) -> Mapper:
 
 
 def obey(commands: Sequence[AddressedCommand], migrate: Callable[[str, str | None], object]) -> list[list[str]]:
-    """Carry commands out in the order in which they were given; an answer each: its id and a reason if refused.
+    """Carry commands out in the order in which they were given. The answer to each is its id, and a reason if refused.
 
     An error that is no refusal goes through and fails the batch.
     """
@@ -147,5 +147,5 @@ def obey(commands: Sequence[AddressedCommand], migrate: Callable[[str, str | Non
 
 
 def _shorten(reason: str) -> str:
-    """A reason that fits into a report, and shows that there was more of it."""
+    """A reason cut to the length that fits into a report, with dots where it was cut."""
     return reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 4].rsplit(" ", 1)[0] + " ..."

@@ -1,7 +1,7 @@
 """A cell: one engine over the rows that are routed to it, and what one batch does to it.
 
-Where it runs, in a host process or in a worker, makes no difference here. A stamp says which committed batch the engine
-stands at: whoever pushes names the stamp that the state store has, and is refused if the engine stands elsewhere.
+A cell works alike in a host process and in a worker. A stamp identifies the committed batch after which an engine goes
+on. A push names the stamp in the state store, and is refused if the engine has another one.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Cell:
         self.stamp: str | None = None
 
     def load(self, loading: Loading, stamp: str) -> None:
-        """Go on from what was stored under this stamp, every join state a hole."""
+        """Go on from what was stored under this stamp. All join states start incomplete."""
         self.stamp = None
         parts: dict[int, list[pa.Table]] = {}
         snapshot: list[bytes] = []
@@ -114,8 +114,8 @@ class Cell:
         """Take in a batch: commands, then the rows, judged by the watermark of the batch before, then the watermark.
 
         That is how Spark's own operators judge: one before the join may hand over rows between the two watermarks.
-        Results that are many are given to `hand_on` bit by bit, the last of them are in the outcome. If a batch does
-        not end well, the engine has to be loaded again.
+        Large results are given to `hand_on` piece by piece; the last piece is in the outcome. If a batch fails, the
+        engine has to be loaded again.
         """
         if self._engine is None or self.stamp != stamp:
             raise SparkError(f"cell: the engine stands at {self.stamp!r}, the store at {stamp!r}; load it first")

@@ -37,7 +37,7 @@ _LONGEST_SOCKET_PATH = 100
 
 
 class HostLost(Exception):
-    """The host has gone, or stands elsewhere than the store."""
+    """The host has gone, or its engine is not at the batch that the store is at."""
 
 
 def host_folder() -> Path:
@@ -58,12 +58,12 @@ def host_name(run: str, operator: str, cell: int) -> str:
 
 
 def _plain_name(run: str) -> str:
-    """A run as part of a file name; users may have given its job group a name of their own."""
+    """A run's name as part of a file name. Users may have named its job group, so other characters are replaced."""
     return re.sub("[^0-9A-Za-z-]", "_", run)[:36]
 
 
 def lifelines() -> list[int]:
-    """The processes that this worker lives by: its daemon and the executor's JVM. Empty if no ancestor is a JVM.
+    """The processes that this worker depends on: its daemon and the executor's JVM. Empty if no ancestor is a JVM.
 
     The daemon goes when a Spark context is stopped, even if the JVM stays. If it dies otherwise, its workers live on as
     nobody's children and still work for the JVM that they have known.
@@ -119,7 +119,7 @@ class RemoteCell:
         self._connection.close()
 
     def stamp(self) -> str | None:
-        """Where the host's engine stands."""
+        """The stamp of the host's engine."""
         self._connection.settimeout(_BUSY_SECONDS)
         answer, _ = self._ask({"do": "greet"})
         self._connection.settimeout(PATIENCE)
@@ -145,9 +145,9 @@ class RemoteCell:
         meanwhile: Callable[[], None],
         hand_on: Callable[[list[bytes]], None],
     ) -> Outcome:
-        """Hand a batch over; `meanwhile` is done while the host works, and its errors are its own.
+        """Hand a batch over. `meanwhile` runs while the host works; its errors do not count as the host's.
 
-        Results that are many go to `hand_on` as they come.
+        Large results go to `hand_on` as they come.
         """
         header = {"do": "push", "stamp": stamp, "next": next_stamp, "watermark": watermark}
         self._send(header | {"lanes": [lane for lane, _ in parcels]}, [*(blob for _, blob in parcels), *commands])
@@ -234,7 +234,7 @@ def send_home(run: str) -> int:
 
 
 def _end_host(host: RemoteCell) -> int | None:
-    """Kill a host, which may be busy and has nothing to lose; a handle on its process until it has gone."""
+    """Kill a host, even a busy one: it keeps nothing that is not stored. The handle is on its process until it ends."""
     with host:
         try:
             descriptor = os.pidfd_open(host.process())

@@ -157,7 +157,7 @@ def resident_bytes() -> int:
 
 
 def over_mark(folder: Path, name: str) -> Path:
-    """The file that says that the run of a host is over; a task that outlives its run must not start a host again."""
+    """The file that marks a query run as over: a task that outlives its run must not start another host."""
     return folder / f"{name.rsplit('-', 2)[0]}.over"
 
 
@@ -172,7 +172,7 @@ def claim(path: Path) -> int | None:
 
 
 def lock_file(path: Path, flags: int = 0) -> int | None:
-    """The lock of the file that has this name now; None if it is held or the file is gone."""
+    """Lock the file that has this name now; None if another process holds its lock or the file is gone."""
     try:
         descriptor = os.open(path, os.O_RDWR | flags, 0o600)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """One batch of one cell: on its host if there can be one, else in this worker.
 
-A host that stands where the store stands is *in place* and gets the new rows only. Otherwise it is loaded from the
-stored parcels first. A host that dies in between is started again within the same attempt.
+A host whose engine is at the batch that the store is at is *in place* and gets the new rows only. Otherwise it is
+loaded from the stored parcels first. A host that dies in between is started again within the same attempt.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Turn:
-    """What a cell has to do in a batch, and where it stands according to the store.
+    """What a cell has to do in a batch, and the stamp of its last batch in the store.
 
-    `stored` gives what to load, each time that it is asked; `meanwhile` is what the worker does while a host works.
+    `stored` reads what to load, anew at each call; `meanwhile` is what the worker does while a host works.
     """
 
     spec: JoinSpec

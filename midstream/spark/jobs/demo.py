@@ -1,6 +1,6 @@
 """The demo's job on Spark: a session that keeps quiet, the join batch by batch, and the same join by Spark SQL.
 
-What is shown of it is the application's part, which hands over folders of Parquet files and gets plain records back.
+The application shows the results: it gives folders of Parquet files to this module and gets plain records back.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Results that the batch join has, results of the streaming join that it lacks, and the other way round."""
+    """How many results the batch join has, how many of them the streaming join lacks, and how many it has in excess."""
 
     expected: int
     missing: int
@@ -151,7 +151,7 @@ def run(session: SparkSession, job: Job) -> Iterator[Batch | None]:
 
 
 def migrate(job: Job, plan: str) -> str:
-    """Tell the running join to change to a plan; the command that does the same in a terminal."""
+    """Tell the running join to change to a plan. Returns the command that does the same in a terminal."""
     control(job.control).migrate(plan, wait=False)
     return f"midstream control {job.control} migrate {shlex.quote(plan)}"
 

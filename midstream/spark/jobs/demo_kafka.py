@@ -7,8 +7,8 @@
     shipments┘                          result_id                  key = result_id
 
 Why two queries: Spark's file sink keeps a list of the files of each batch, so a batch that is run again counts once.
-Its Kafka sink has no such list. Results carry a `result_id`, which is the same when they are written again, so whoever
-reads the topic can tell.
+Its Kafka sink has no such list. Results carry a `result_id`, which is the same when they are written again, so a reader
+of the topic can drop the copies.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ class PartFed:
 
 @dataclass(frozen=True)
 class PlanChange:
-    """All cells run the new plan and miss nothing, so long after they were told."""
+    """All cells run the new plan and miss nothing: `seconds` after the command was given."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class CopyCounts:
-    """What the topic of results has: messages, results that they are of, and results that it lacks."""
+    """How many messages the topic of results has, how many different results these are, and how many it lacks."""
 
     messages: int
     results: int
@@ -173,8 +173,8 @@ def run(
 ) -> Iterator[PartFed | Batch | PlanChange | None]:
     """Feed the topics part by part while they are joined, and change the plan after one of them.
 
-    Gives what happens, and None now and then in between. A change needs input to be completed: rows from before it
-    leave the windows only if younger ones come. So it is an error if the input ends first.
+    Yields what happens, and None now and then. A change completes only while new rows come, because they push the
+    older rows out of the windows. So it is an error if the input ends first.
     """
     assert 0 < change_at < parts
     sent = last = feed(session, job, 0)  # topics have to be there when a query over them starts
@@ -227,7 +227,7 @@ def run(
 
 
 class _Task(threading.Thread):
-    """Something that waits, beside the loop that shows what happens; nobody waits for it at the end."""
+    """A background thread for a call that waits; the loop that shows what happens goes on, and never joins it."""
 
     def __init__(self, work: Callable[[], object]):
         super().__init__(daemon=True)

@@ -2,7 +2,7 @@
 
 ``python -m midstream.spark.jobs.soak FOLDER`` goes on from where the checkpoint in the folder stands. After every batch
 it writes a line of JSON to a journal. It ends when a file called `stop` is in the folder and all input is processed, or
-when whoever has started it is gone.
+when the process that started it is gone.
 """
 
 from __future__ import annotations

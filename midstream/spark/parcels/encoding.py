@@ -2,8 +2,8 @@
 
 A parcel has to be small, because its price is per byte: in the state store, and five times on the way between Spark's
 workers and a cell. Integers and timestamps become differences or offsets of as few bytes as they need, and what remains
-is compressed. It carries its format and a checksum. On the *wire* a parcel is the same as in the *store*, of any size:
-what has come can be stored as it is.
+is compressed. It carries its format and a checksum. A parcel has the same bytes on the *wire* and in the *store*, so it
+can be stored as it came; only on the wire it may have any size.
 """
 
 from __future__ import annotations

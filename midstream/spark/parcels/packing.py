@@ -63,9 +63,9 @@ def pack_rows(rows: list[tuple[int, int, int, int, int, bytes]]) -> pa.RecordBat
 
 
 def call_cells(cells: int) -> Iterator[pa.RecordBatch]:
-    """A row without content for every cell, from the first of a batch's packing tasks: all cells are called.
+    """An empty row for every cell, from the first packing task of a batch, so that Spark calls every cell.
 
-    So each of them knows the watermark of the batch before, and a checkpoint which was made with another routing is
+    So each cell knows the watermark of the batch before, and a checkpoint which was made with another routing is
     noticed before any output, even if the cells that get rows are new.
     """
     if is_first_task():
@@ -76,7 +76,7 @@ Mapper = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def make_packer(spec: JoinSpec, source: str, names: Sequence[str]) -> Mapper:
-    """What `mapInArrow` does with the rows of a source, whose columns have these names."""
+    """The function for `mapInArrow` that packs the rows of a source, whose columns have these names."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         router = _router(spec, source)
@@ -97,7 +97,7 @@ _routers: dict[tuple[str, str], Router] = {}
 
 
 def _router(spec: JoinSpec, source: str) -> Router:
-    """Workers live for many tasks: what is worked out once is kept."""
+    """The router of a source. It is kept, because a worker lives for many tasks."""
     key = (spec.identity, source)
     if key not in _routers:
         if len(_routers) >= 64:
@@ -107,9 +107,9 @@ def _router(spec: JoinSpec, source: str) -> Router:
 
 
 def _gather(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Spark's small record batches in larger tables; a large one is a table by itself, so it need not be copied.
+    """Spark's small record batches in larger tables; a large one becomes a table by itself.
 
-    So the columns of several batches together always fit into one array of their type.
+    So large batches are not copied, and the columns of several batches together always fit into one array.
     """
     held: list[pa.RecordBatch] = []
     rows = size = 0
@@ -127,7 +127,7 @@ def _gather(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def make_opener(schema: pa.Schema, with_ids: bool = False) -> Mapper:
-    """What `mapInArrow` does with the operator's output: results of this schema, with a name each on request."""
+    """The function for `mapInArrow` that unpacks the operator's output: results of this schema, with ids on request."""
 
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()

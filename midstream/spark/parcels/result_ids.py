@@ -1,8 +1,8 @@
 """Names for results that stay the same when a batch is run again, for sinks that may get a batch twice.
 
 A result is named by the batch that it comes in, its cell, a hash of its values, and its place among equal results of
-that cell and batch. A batch that is replayed has the same input and watermark, so every cell gives the same results, in
-perhaps another order, which the place among equals does not tell.
+that cell and batch. A batch that is replayed has the same input and watermark, so every cell gives the same results. If
+their order differs, the names stay the same, because equal results can change places unnoticed.
 """
 
 from __future__ import annotations

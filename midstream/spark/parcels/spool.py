@@ -1,10 +1,10 @@
-"""Results of one batch of a cell that are more than Spark takes at once.
+"""A file for those results of a cell's batch that are too large for Spark at once.
 
 Spark puts everything that a cell returns in a batch into one Arrow array, which holds less than 2 GiB. A batch with
 more results would fail, and fail again after every restart. So only the first `DIRECT_BYTES` go through Spark. The rest
-waits in a file in the executor's own folder, and a ticket with its name goes through Spark. What opens the results runs
-in the same task as what makes them: it finds the file, and takes it away as it opens it. Spark clears the folder when
-the executor ends.
+waits in a file in the executor's own folder, and a ticket with its name goes through Spark. Results are unpacked in the
+task that made them, so the file is found there, and removed as it is opened. Spark clears the folder when the executor
+ends.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ _LONGEST_PLAN = 240
 
 
 def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
-    """The report of a cell; what does not fit is left out, the longest lists first."""
+    """The report of a cell. If it is too long, parts are left out, the longest lists first."""
     migration = told.get("migration")
     report: dict[str, Any] = {
         "cell": cell,

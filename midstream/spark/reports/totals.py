@@ -38,7 +38,7 @@ def joins_in(plan: str) -> list[str]:
 
 
 def operators_in(plan: str) -> list[str]:
-    """What tells the joins in the text of a query's plan apart, also from others of the same name.
+    """The unique ids of the joins in the text of a query's plan; two joins may have the same name.
 
     >>> operators_in("   +- SubqueryAlias midstream_join_ab12")
     ['ab12']
@@ -94,8 +94,8 @@ class Progress:
     """How a join on Spark is going: totals of the last reports of its cells.
 
     `held_back_by` is the stream whose event times are furthest behind, which holds the watermark back. `seconds` are
-    of the slowest cell: in the engine, in the state store, and altogether; what is neither is transport. `in_place` is
-    the share of cells whose host had their engine.
+    of the slowest cell: in the engine, in the state store, and in total; the rest is transport. `in_place` is the share
+    of cells that reused their in-memory engine instead of reloading it.
     """
 
     rows_in: dict[str, int]
@@ -153,7 +153,7 @@ def _sum_by_name(counts: Iterable[Mapping[str, int] | int]) -> dict[str, int]:
 
 
 def _slowest(reached: Iterable[Mapping[str, int | None]]) -> str | None:
-    """The stream that is furthest behind, in the cell where it is furthest on; None is before everything."""
+    """The stream that is furthest behind. Each counts in the cell where it is furthest ahead; None is earliest."""
     furthest: dict[str, float] = {}
     for moments in reached:
         for stream, moment in moments.items():
@@ -166,8 +166,8 @@ def _slowest(reached: Iterable[Mapping[str, int | None]]) -> str | None:
 def progress(query: Any, join: str | None = None) -> Progress:
     """How a running `StreamingQuery`, or one `StreamingQueryProgress`, is going.
 
-    Of a query each cell's latest report counts, back to the oldest progress that Spark keeps. If it has several joins,
-    `join` is the name of one of them, as `sql` was given it::
+    For a query, the latest report of each cell counts, back to the oldest progress that Spark keeps. If it has several
+    joins, `join` is the name of one of them, as `sql` was given it::
 
         print(ms.spark.progress(query).rows_out)
     """
@@ -181,6 +181,6 @@ def progress(query: Any, join: str | None = None) -> Progress:
 
 
 def _has_run(progress: Any) -> bool:
-    """Whether a progress is of a batch; if there is nothing to do, Spark tells of none from time to time."""
+    """Whether a progress belongs to a batch; Spark also reports progress while there is nothing to do."""
     durations = progress.get("durationMs") if isinstance(progress, Mapping) else progress.durationMs
     return "addBatch" in (durations or {})

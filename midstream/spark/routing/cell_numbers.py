@@ -31,7 +31,7 @@ def spark_hash(value: int) -> int:
 
 
 def cell_number(cell: int) -> int:
-    """The int that stands for a cell in Spark: that whose hash is the cell itself.
+    """The int that stands for a cell in Spark: its hash is the cell's number.
 
     >>> cell_number(0), spark_hash(cell_number(5))
     (-1693959553, 5)

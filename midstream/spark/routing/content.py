@@ -1,9 +1,9 @@
-"""Rows -> a hash of what they hold, and an order of rows that goes by what they hold alone.
+"""Rows -> a hash of their values, and an order that depends on their values alone.
 
-By the hash rows are spread over cells and results get their names; in the order rows are stored. Neither depends on
-where a row stands or on how a table is cut: a batch that is run again sends a row to the same cells, gives a result the
-same name, and stores the same bytes, in whatever order Spark delivers the rows. Other than the codes of keys the hash
-tells -0.0 from 0.0, and it is free to change between versions: a spread row meets all its partners wherever it goes.
+The hash spreads rows over cells and names results; rows are stored in the order. Neither depends on a row's place or on
+how a table is cut: a batch that is run again sends a row to the same cells, gives a result the same name, and stores
+the same bytes, in whatever order Spark delivers the rows. Unlike the codes of keys, the hash differs for -0.0 and 0.0.
+It may change between versions, because a spread row meets all its partners wherever it goes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def value_codes(values: pa.Array) -> Ints:
 
 
 def _codes(values: pa.Array) -> Ints:
-    """Codes by type; what stands at a null means nothing."""
+    """Codes by type; a null's code has no meaning."""
     type = values.type
     if pat.is_null(type):
         return np.full(len(values), _NULL)
@@ -94,7 +94,7 @@ def _bounds(lengths: NDArray[Any]) -> Ints:
 def order_rows(table: pa.Table, event_time: str | None) -> Iterator[pa.Table]:
     """The rows by event time, if they have one, and then by their hash, in pieces that are cut by content alone.
 
-    What stands under nulls is not kept, so equal rows have equal bytes.
+    The bytes behind nulls are cleared, so equal rows have equal bytes.
     """
     order = _order(table, event_time)
     ends = np.cumsum(_over_batches(table, _sizes)[order])

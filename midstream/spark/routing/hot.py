@@ -67,7 +67,7 @@ def hot_keys_of(
 
 
 def _places(query: Query, name: str) -> list[_Place]:
-    """What a name such as ``o.id``, ``orders.id`` or ``id`` means; the keys must be equal, so that one value fits."""
+    """The keys that a name such as ``o.id``, ``orders.id`` or ``id`` means; they must have the same key classes."""
     parts = str(name).split(".", 1)
     keys = list(_key_columns(query))
     known = list_names(dict.fromkeys(f"{query.aliases[key.number]}.{key.column.name}" for key in keys))

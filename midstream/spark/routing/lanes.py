@@ -144,7 +144,7 @@ def _steps(query: Query, shares: Shares, hot: Sequence[HotKey], number: int) -> 
 
 
 def _sides(query: Query, number: int) -> Iterable[Expr]:
-    """What of an input is compared as keys and bands; where one of these is null, a row joins nothing."""
+    """The expressions of an input in keys and bands; a row in which one of them is null joins nothing."""
     for key_class in query.key_classes:
         if number in key_class.inputs:
             yield key_class.by_input[number]
@@ -156,14 +156,14 @@ def _sides(query: Query, number: int) -> Iterable[Expr]:
 
 
 def _needed(query: Query, number: int, with_filters: bool) -> set[str]:
-    """The columns that are read after the filters, or also by them."""
+    """The columns that are read after the filters; with `with_filters` also those that filters read."""
     relation = query.inputs[number]
     read = [*_sides(query, number), *(relation.filters if with_filters else ())]
     return {*relation.columns, *(column.name for expr in read for column in columns_of(expr))}
 
 
 def _at_zero(expr: Expr) -> Expr:
-    """An expression of any one input as if it were of the first, to compare expressions of different aliases."""
+    """An expression with its input set to 0, so that expressions of different aliases can be compared."""
     if isinstance(expr, Column):
         return replace(expr, input=0)
     if isinstance(expr, Cast):
