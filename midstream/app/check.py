@@ -1,4 +1,4 @@
-"""The shop's join computed a second time by DuckDB, from scratch and with none of our code, and compared row by row."""
+"""DuckDB computes the shop's join again, from scratch and without our code; both results are compared row by row."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DuckDBMissing(MidstreamError):
 
 @dataclass(frozen=True)
 class Comparison:
-    """How many results there should be, how many of them are missing, and how many are there that should not be."""
+    """How many results are expected, how many of them are missing, and how many were found in excess."""
 
     expected: int
     missing: int
@@ -47,7 +47,7 @@ class Comparison:
 
 
 def require_duckdb() -> None:
-    """Says what to install if DuckDB is missing; called before the work, not after it."""
+    """Raise an error that says what to install if DuckDB is missing; called before the work starts."""
     try:
         import duckdb  # noqa: F401
     except ImportError:

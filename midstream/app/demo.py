@@ -41,7 +41,7 @@ def run(orders: int, seed: int, console: Console) -> bool:
 
 
 def _compile(console: Console) -> None:
-    """Runs a small join first, so that compiling kernels, once per machine, is not taken for slowness."""
+    """Run a small join first: kernels are compiled once per machine, and that should not look like a slow engine."""
     start = time.perf_counter()
     with console.status("getting the kernels ready; the first time on a machine they are compiled"):
         small = shop(orders=2_000)

@@ -1,4 +1,4 @@
-"""How the demo on Spark is shown: a chart that grows by a bar a batch, and the same as a picture at the end.
+"""The screen of the demo on Spark: a chart with a bar for each batch, and the same chart as a picture at the end.
 
 A terminal gets a live chart, everything else a line for each batch when it is done.
 """
@@ -44,7 +44,7 @@ PARTS = (QUIET, SUFFERING, CHANGING, RECOVERED)
 
 
 def parts_of(batches: Sequence[Batch], story: Story) -> list[Part]:
-    """Which part of the story each batch belongs to, by the flip of the streams and by the plans that cells had."""
+    """The part of the story that each batch belongs to, by when the streams flip and which plans the cells had."""
     found: list[Part] = []
     for batch in batches:
         if NEW_PLAN in batch.plans.values():
@@ -55,7 +55,7 @@ def parts_of(batches: Sequence[Batch], story: Story) -> list[Part]:
 
 
 def note_text(batch: Batch, part: Part, story: Story) -> str:
-    """What there is to say about a batch."""
+    """A remark on a batch; empty if there is none."""
     if batch.number == 0:
         return "starts workers and hosts"
     if batch.number == story.quiet:
@@ -132,7 +132,7 @@ class ChartScreen:
             self._console.print(line.rstrip(), highlight=False, soft_wrap=True, markup=False)
 
     def tell(self, command: str) -> None:
-        """Show what is typed meanwhile."""
+        """Show the command that is typed meanwhile."""
         self._console.print(f"$ {command}", style="bold", highlight=False, soft_wrap=True, markup=False)
 
     def _bar(self, batch: Batch, top: float) -> str:

@@ -1,7 +1,7 @@
 """The main demo: a four-way join on Spark whose plan turns bad half-way and is changed while the query runs.
 
-It writes the streams as Parquet files, joins them batch by batch, shows the throughput of each, has the plan changed
-through the control folder as a person would who watches it, and compares all results with a batch join by Spark SQL.
+It writes the streams as Parquet files, joins them batch by batch, and shows the throughput of each. It changes the plan
+through the control folder, as a person at the terminal would, and compares all results with a batch join by Spark SQL.
 Everything but a picture and Spark's log is in a temporary folder.
 """
 
@@ -68,7 +68,7 @@ def run(story: Story, console: Console, out: Path) -> bool:
 
 
 def require() -> Java:
-    """The Java to run on; an error in one line if that or a package is missing."""
+    """The Java to run on; a one-line error if it or a package is missing."""
     missing = missing_for_spark()
     if missing:
         raise SparkError(
@@ -109,7 +109,7 @@ def _write(story: Story, folder: Path, console: Console) -> None:
 
 
 def compile_kernels(console: Console) -> None:
-    """Compiles kernels here, once per machine, so that it is not taken for slowness of the first batch."""
+    """Compile kernels here, once per machine, so that the first batch does not look slow."""
     import midstream as ms
 
     started = time.monotonic()
@@ -135,7 +135,7 @@ def _join(session: Any, job: Any, story: Story, console: Console) -> list[Batch]
 
 
 def print_verdict(verdict: Comparison, console: Console, joined: str = "all files") -> None:
-    """What came of the comparison with Spark SQL, which `joined` everything at once."""
+    """Print how the results compare with those of Spark SQL; `joined` says what it joined at once."""
     if verdict.ok:
         console.print(
             f"[bold green]same rows[/]: Spark SQL, joining {joined} at once, has the same "

@@ -33,7 +33,7 @@ MAVEN_ADVICE = "install it (Debian, Ubuntu: sudo apt-get install maven; macOS: b
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report. `ok` is None for what is neither needed nor there."""
+    """One line of the report. `ok` is None for something that is not installed and not needed."""
 
     what: str
     value: str
@@ -42,7 +42,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that was found; `version` is as it tells it, or None if it could not be asked."""
+    """A Java that was found; `version` is what it prints, or None if it could not be run."""
 
     path: str
     version: str | None
@@ -125,7 +125,7 @@ def _kernel_cache() -> Finding:
 
 
 def _for_spark() -> Iterator[Finding]:
-    """What joins on Spark need. Nothing of it is needed by those who have no PySpark."""
+    """What joins on Spark need. Without PySpark none of it is needed."""
     wanted = _version("pyspark") is not None
     for package, (first, beyond) in SPARK.items():
         yield _package_for_spark(package, first, beyond, wanted)
@@ -170,7 +170,7 @@ def _java(wanted: bool) -> Finding:
 
 
 def _maven() -> Finding:
-    """Never bad where it is missing: only the Kafka demo and tests need it, until their jars have been fetched."""
+    """Maven may be missing: only the Kafka demo and its tests need it, until they have fetched their jars."""
     path = shutil.which("mvn")
     if path is None:
         return Finding("maven", f"none; only fetches Kafka's jars, once, for demo and tests; {MAVEN_ADVICE}", None)

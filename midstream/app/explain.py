@@ -21,7 +21,7 @@ def explain(query: Query, plan: Plan | None = None) -> str:
 
 
 def describe_work(query: Query, node: Node) -> Iterator[str]:
-    """What a node does, in words: an input's filters, or the predicates that a join is the lowest one to have."""
+    """What a node does, in words: the filters of an input, or the predicates that can first be tested at this join."""
     aliases = query.aliases
     if not isinstance(node, Join):
         for expr in query.inputs[node.input].filters:

@@ -1,7 +1,7 @@
 """A Kafka broker to try things with: one node, on this machine only, whose data are gone with it.
 
-It listens on 127.0.0.1, on a port that is free. A keeper process (`kafka_keeper`) sees to it that broker and folder do
-not outlive us. What a keeper could not take away, because it was killed itself, the next start does.
+It listens on a free port of 127.0.0.1. A keeper process (`kafka_keeper`) ends the broker and removes its folder when we
+end. If the keeper itself was killed, the next start removes what it left.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Broker:
 
 
 def sweep() -> list[Path]:
-    """Take away folders of brokers that are gone."""
+    """Remove the folders of brokers that are gone."""
     return scratch.sweep(_NAME)
 
 

@@ -117,7 +117,7 @@ def find_missing(cache: Path | None = None) -> list[Bundle]:
 
 
 def fetch(bundle: Bundle, say: Callable[[str], None], cache: Path | None = None) -> list[Path]:
-    """The jars of a bundle. If they have to be fetched, `say` is told so before."""
+    """The jars of a bundle. If they have to be fetched, `say` is called with a message first."""
     place = cache or cache_folder()
     folder = place / bundle.folder
     if not _is_whole(bundle, folder):
@@ -157,7 +157,7 @@ def _run_maven(maven: str, bundle: Bundle, folder: Path) -> None:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Rename a whole folder; if someone else was quicker, theirs is as good."""
+    """Rename a complete folder; if another process was quicker, its folder is used."""
     if target.exists():
         shutil.rmtree(target, ignore_errors=True)  # not whole, or it would not have been fetched
     try:

@@ -76,7 +76,7 @@ def _await_end(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _die_with_parent() -> Callable[[], object] | None:
-    """On Linux a broker ends also if this process is killed; elsewhere it is found by nobody then."""
+    """On Linux a broker ends even if this process is killed; elsewhere it would go on running."""
     if not sys.platform.startswith("linux"):
         return None
     library = ctypes.CDLL(None)

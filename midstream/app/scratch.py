@@ -1,4 +1,4 @@
-"""Temporary folders that do not stay, even if whoever made one was killed: the next run takes it away.
+"""Temporary folders that are always removed: if the process that made one was killed, by the next run.
 
 A folder is locked as long as a process that uses it lives. One that has a lock file which nobody holds is left over.
 """
@@ -20,7 +20,7 @@ _LOCK = "lock"
 
 @contextlib.contextmanager
 def scratch_folder(name: str, place: Path | None = None) -> Iterator[Path]:
-    """A folder that is gone afterwards, also after Ctrl-C or a request to end; after a kill, when the next one is made.
+    """A folder that is removed at the end, also after Ctrl-C or SIGTERM; after a kill, when the next one is made.
 
     It is made in `place`, or where temporary files go. Call it in the main thread: it handles a signal.
     """
@@ -40,7 +40,7 @@ def scratch_folder(name: str, place: Path | None = None) -> Iterator[Path]:
 
 
 def keep(folder: Path) -> Path:
-    """Let a folder stay after all; its new name, which nobody sweeps."""
+    """Keep a folder after all, under a new name that `sweep` leaves alone. Returns that name."""
     return folder.rename(folder.with_name(folder.name.replace("midstream-", "midstream-kept-", 1)))
 
 

@@ -25,7 +25,7 @@ _HISTORY = 32
 
 @dataclass(frozen=True)
 class Moment:
-    """The engine at one time, since the start. `state_rows` is by the aliases below a state, which are its identity."""
+    """The engine at one moment, counted from the start. `state_rows` has the rows of each state by its aliases."""
 
     seconds: float
     rows_in: int

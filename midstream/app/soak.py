@@ -1,4 +1,4 @@
-"""The soak: a join on Spark that is fed, migrated and killed for as long as told, and must neither err nor grow.
+"""The soak: a join on Spark that is fed, migrated and killed for a given time, and must stay right and not grow.
 
 The job is a process of its own (`midstream.spark.jobs.soak`). This one writes its input, gives it migrations through
 its control folder, kills parts of it or all of it, starts it again, and measures it from outside. At the end the output
@@ -68,7 +68,7 @@ def _require() -> None:
 
 
 def _run(soak: Soak, console: Console) -> None:
-    """Everything in its time, until the time is over and the job has processed all input."""
+    """Feed, migrate and kill on schedule, until the time is over and the job has processed all input."""
     course = soak.course
     rng = random.Random(course.seed + 1)
     soak.start()

@@ -21,7 +21,7 @@ _UPPER = 0.9
 
 @dataclass
 class Measurements:
-    """Memory over time, by kind of process, batches as the job's journal has them, and what was done to it, by time."""
+    """Memory over time by kind of process, the batches in the job's journal, and the times of kills and migrations."""
 
     began: float
     memory: list[tuple[float, Mapping[str, int]]] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Measurements:
     migrations: list[tuple[float, str]] = field(default_factory=list)
 
     def series(self) -> dict[str, list[tuple[float, float]]]:
-        """What has to be flat, as seconds since the beginning with values; samples without workers are left out.
+        """The series that must stay flat, as pairs of seconds and value; samples without workers are left out.
 
         While a job starts again it has less memory, which would hide what grows.
         """
@@ -62,7 +62,7 @@ class Halves:
 
 
 def rank_of(name: str) -> float:
-    """The share of samples that a series' level is not below."""
+    """The rank, from 0 to 1, of the sample that counts as the level of a series."""
     return _RANKS.get(name, _UPPER)
 
 

@@ -1,6 +1,6 @@
 """The processes of a job, found by a mark in their environment, wherever they hang in the process tree.
 
-Hosts are nobody's children, and so are workers whose daemon is gone; what a child inherits is the environment.
+Hosts have no parent, and neither have workers whose daemon is gone. But every child inherits the environment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class JobProcess:
     kind: str
 
     def memory(self) -> int:
-        """Its bytes in memory, with its share of what it has in common with others; 0 if it has gone."""
+        """Its bytes in memory, with its share of shared memory; 0 if it has gone."""
         try:
             lines = Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines()
         except OSError:

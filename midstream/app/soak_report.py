@@ -1,4 +1,4 @@
-"""What a soak tells: how it is going, what came of it, and what has grown."""
+"""Reports of a soak: a line while it runs, the result at the end, and what has grown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tell(soak: Soak, console: Console) -> None:
 
 
 def report(soak: Soak, verdict: Comparison, answered: int, console: Console) -> bool:
-    """What was done to the job and what came of it; whether all of its results and counts were right."""
+    """Print what was done to the job and how it ended; whether all of its results and counts were right."""
     measured = soak.measured
     batches = {batch["batch"]: batch for batch in measured.batches}
     places = [place for batch in batches.values() for place in batch["places"]]

@@ -71,7 +71,7 @@ class Soak:
     # The job's process -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the job, when nothing of its former life is left."""
+        """Start the job, once all processes of its last run are gone."""
         self._await_nothing_left()
         self.starts += 1
         with self._log.open("ab") as log:
@@ -138,7 +138,7 @@ class Soak:
         self.measured.migrations.append((time.time(), f"{plan} by {strategy}"))
 
     def sample(self) -> None:
-        """Note memory, and what the journal has got since."""
+        """Record the memory in use, and the new lines of the journal."""
         self.measured.memory.append((time.time(), measure_memory(self._mark)))
         self.read_journal()
 
@@ -177,9 +177,9 @@ class Soak:
     # What came of it -------------------------------------------------------------------------------------------------
 
     def late(self) -> tuple[int, int]:
-        """Rows that the job called late, and those that were, over all batches that it told of.
+        """How many rows the job counted as late, and how many really were, over all batches in its journal.
 
-        A kill between a batch's end and its line in the journal leaves a batch untold.
+        A kill between the end of a batch and its line in the journal leaves the batch out.
         """
         batches = {batch["batch"]: batch for batch in self.measured.batches}
         expected = sum(
@@ -191,7 +191,7 @@ class Soak:
         return sum(batch["late"] for batch in batches.values()), expected
 
     def answered(self) -> int:
-        """How many migrations all cells have said to have taken; one that is refused is an error."""
+        """How many migrations all cells have confirmed; a refused one is an error."""
         from midstream.spark.commands.control_folder import control
         from midstream.spark.jobs.soak import CELLS
 
