@@ -96,7 +96,7 @@ def compute_rows_join(tables: Mapping[str, pa.Table], window: int, condition: st
 
 
 def require_same(found: Mapping[str, Digest], expected: Digest, where: str) -> None:
-    """Every contender's results are those expected, or `WrongAnswer`."""
+    """Raise `WrongAnswer` unless every contender's results are those expected."""
     for name, digest in found.items():
         if digest != expected:
             what = f"{digest.rows:,} results" if digest.rows != expected.rows else "as many results, but others"

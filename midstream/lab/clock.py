@@ -30,11 +30,11 @@ class VirtualClock:
         self._timer = timer
 
     def wait_for(self, event_time: float) -> None:
-        """Nothing can be done before rows of this event time are there."""
+        """Move on to this event time, at which the next rows arrive, unless the clock is past it."""
         self.now = max(self.now, event_time)
 
     def spend(self, seconds: float) -> None:
-        """Processing went on for so long."""
+        """Move on by this time of processing."""
         self.now += seconds
 
     def lag(self, event_time: float) -> float:
@@ -43,7 +43,7 @@ class VirtualClock:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Spend what the body really takes."""
+        """Move on by the time that the body takes."""
         began = self._timer()
         yield
         self.spend(self._timer() - began)

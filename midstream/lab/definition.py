@@ -73,7 +73,7 @@ class Settings:
 
 
 class Progress(Protocol):
-    """Where an experiment tells how far it is."""
+    """Receives how far an experiment is."""
 
     def total(self, steps: int) -> None:
         """There are so many steps in all; called once, before the first."""
@@ -86,7 +86,7 @@ class Progress(Protocol):
 
 
 class SilentProgress:
-    """A progress that nobody watches."""
+    """A progress that shows nothing."""
 
     def total(self, steps: int) -> None: ...
 
@@ -125,7 +125,7 @@ class Outcome:
 
 
 def verdict(holds: bool) -> Verdict:
-    """The word for it."""
+    """The verdict in words."""
     return "holds" if holds else "does not hold"
 
 

@@ -65,7 +65,7 @@ class Lane:
         self.digest += digest_of(tables)
 
     def migrate(self, plan: str) -> None:
-        """Change the plan, if this contender does such things."""
+        """Change the plan, if this contender has a strategy."""
         strategy = self.contender.strategy
         if strategy is not None:
             self._timed(lambda: [migrate_by(strategy, self.engine, plan, self.contender.options)])
@@ -110,7 +110,7 @@ class Race:
             lane.seconds = 0.0
 
     def check(self, expected: Digest | None, where: str) -> None:
-        """What every lane gave since the last check is what is expected, or at least the same everywhere."""
+        """Check that every lane gave the expected results since the last check, or at least the same as the others."""
         found = {f"{lane.contender.name} in lane {at}": lane.digest for at, lane in enumerate(self.lanes, 1)}
         require_same(found, self.lanes[0].digest if expected is None else expected, where)
         for lane in self.lanes:

@@ -45,7 +45,7 @@ def run_all(experiments: Sequence[Experiment], settings: Settings, console: Cons
 
 
 def require_matplotlib() -> None:
-    """Says what to install if plots cannot be drawn; called before the work, not after it."""
+    """Raise an error that says what to install if plots cannot be drawn; called before the work starts."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -148,7 +148,7 @@ def _verdicts(ran: Sequence[ExperimentRun]) -> Table:
 
 
 class Bar:
-    """A progress of an experiment as a bar that goes away at its end."""
+    """The progress of an experiment as a bar that disappears at its end."""
 
     def __init__(self, console: Console, title: str):
         self._bars = RichProgress(

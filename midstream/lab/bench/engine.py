@@ -30,7 +30,7 @@ _MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True)
 class Scenario:
-    """A workload, its plan as the bare limit sees it, and how much that has to make room for."""
+    """A workload, its plan for the bare limit, and the number of entries that the bare limit reserves room for."""
 
     name: str
     workload: Workload
@@ -63,7 +63,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One row of the report: rows a second of engine and bare limit, and how often the engine's is of the other's."""
+    """One row of the report: rows a second of the engine and of the bare limit, and their ratio."""
 
     scenario: str
     batch: int

@@ -35,9 +35,9 @@ _TURNS, _WIDE_TURNS = (5, 5), (3, 1)
 
 @dataclass(frozen=True)
 class Transition:
-    """The batches after a transition, its time included, and those of an engine without one that it took turns with.
+    """The batches after a transition, its time included, and those of an engine without a transition, run in turns.
 
-    In seconds; `steady` has one more, so that each of the others stands between two.
+    In seconds. `steady` has one batch more, so that each batch of `after` lies between two steady ones.
     """
 
     after: tuple[float, ...]
@@ -47,7 +47,7 @@ class Transition:
     def ratio(self) -> float:
         """The slowest batch beside the steady ones right before and after it.
 
-        A virtual machine runs at another speed from one second to the next: neighbours run at the same.
+        The speed of a virtual machine varies from second to second, but neighbouring batches run at the same speed.
         """
         around = [(before + after) / 2 for before, after in pairwise(self.steady)]
         return max(after / steady for after, steady in zip(self.after, around, strict=True))
@@ -140,7 +140,7 @@ def _timed(engine: ms.Engine, data: dict[str, pa.Table]) -> tuple[float, pa.Tabl
 
 
 def _pauses_of(name: str, rotation: Rotation, turns: tuple[int, int]) -> list[Pause]:
-    """An engine turned round at small batches, then at large ones, beside one that is not, and then by Moving State."""
+    """Turn an engine's plan round at small and large batches, beside one that keeps its plan; then by Moving State."""
     gc.collect()
     stream, steady = _Stream(rotation), _Stream(rotation)
     measured: dict[int, list[Transition]] = {size: [] for size in _SIZES}

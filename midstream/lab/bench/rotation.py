@@ -1,4 +1,4 @@
-"""Streams in which every key occurs once per window, and the answer to their join, told without joining."""
+"""Streams in which every key occurs once per window, and the answer to their join, computed without joining."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ QUICK = Scale(50_000, 5_000, {OURS: 12, MEMORY: 5, ROCKSDB: 3, CHANGELOG: 3}, 8)
 
 @dataclass(frozen=True)
 class Measurement:
-    """One run of a contender: what Spark told about each batch that had rows."""
+    """One run of a contender: Spark's progress of each batch that had rows."""
 
     contender: str
     case: Case
@@ -105,7 +105,7 @@ class Bench:
         self.is_right = True
 
     def run(self) -> bool:
-        """Everything; whether all answers were right and all targets reached."""
+        """Run everything; whether all answers were right and all targets reached."""
         large, small = self._scale.large, self._scale.small
         most = max(self._scale.files.values()) + 1
         case = self._made("large", "one key", large, most)
@@ -143,7 +143,7 @@ class Bench:
         return run
 
     def _told(self, name: str, case: Case, work: Path, files: int) -> Iterator[dict[str, Any]]:
-        """What the contender's process tells about its batches."""
+        """The progress of the contender's batches, as its process prints it."""
         arguments = [sys.executable, "-m", "midstream.lab.bench.spark_contenders", name, case.folder, str(work)]
         title = f"{case.name}, {case.batch_rows:,} rows a batch: {find_contender(name).title}"
         with (

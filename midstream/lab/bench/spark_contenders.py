@@ -2,9 +2,9 @@
 
     python -m midstream.lab.bench.spark_contenders NAME CASE_FOLDER WORK_FOLDER
 
-It reads the files linked in WORK_FOLDER/in, one of each stream a batch, and ends when all are read. Meanwhile it tells
-on its output how many batches are done, at the end about each of them as a line of JSON: to ask for more while it runs
-takes time of its own. Run again on the same folder, it goes on where it stopped.
+It reads the files linked in WORK_FOLDER/in, one of each stream a batch, and ends when all are read. While it runs it
+prints how many batches are done; at the end it prints each batch's progress as a line of JSON. Asking Spark for more in
+between would take time. Run again on the same folder, it goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _midstream(case: Case, frames: Frames) -> Any:
 def _chain(case: Case, frames: Frames) -> Any:
     """Spark's own joins, two streams at a time in the order of FROM.
 
-    Spark takes one event time a stream, so what is joined keeps the first stream's; the others go on as numbers.
+    Spark allows one event time per stream, so a join keeps that of the first stream; the others become numbers.
     """
     session = next(iter(frames.values())).sparkSession
     for stream, frame in frames.items():

@@ -130,7 +130,7 @@ def compute_answer(case: Case, files: int) -> Answer:
 
 
 def read_answer(case: Case, folder: Path, files: int) -> Answer:
-    """What a contender has written of the results of the first files of each stream."""
+    """The results of the first files of each stream, as a contender has written them."""
     columns = {f"{stream}_v": f"{stream}_v" for stream in case.streams} | {
         "valid_from": "epoch_us(valid_from)",
         "valid_to": "epoch_us(valid_to)",
