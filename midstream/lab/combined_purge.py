@@ -89,7 +89,7 @@ class _KeptState(JoinState):
 
 class _CombinedPurge(Parallel):
     _window = 0
-    _reached = 0
+    _watermark = 0
     _ends_at: int | None = None
 
     def for_window(self, window: int) -> _CombinedPurge:
@@ -97,7 +97,7 @@ class _CombinedPurge(Parallel):
         return self
 
     def after_push(self, watermark: int) -> Executor:
-        self._reached = watermark
+        self._watermark = watermark
         return super().after_push(watermark)
 
     def _left(self) -> int:
@@ -107,7 +107,7 @@ class _CombinedPurge(Parallel):
             return rows
         if self._ends_at is None:
             self._ends_at = self._last_entry()
-        return max(0, self._ends_at - self._reached)
+        return max(0, self._ends_at - self._watermark)
 
     def _last_entry(self) -> int:
         """When the watermark has come here, no entry with an old row is left."""

@@ -46,7 +46,7 @@ class Delivery:
     parcels: list[tuple[int, bytes]] = field(default_factory=list)
     homes: list[int] = field(default_factory=list)
     commands: list[bytes] = field(default_factory=list)
-    reached: list[NewestTime] = field(default_factory=list)
+    newest: list[NewestTime] = field(default_factory=list)
     dropped: int = 0
     rejected: int = 0
 
@@ -59,7 +59,7 @@ class Delivery:
             if row.lane == COMMAND_LANE:
                 delivery.commands.append(bytes(row.parcel))
             elif row.lane == NO_LANE:
-                delivery.reached += [NewestTime.from_bytes(bytes(row.parcel))] if row.parcel else []
+                delivery.newest += [NewestTime.from_bytes(bytes(row.parcel))] if row.parcel else []
             else:
                 delivery.parcels.append((row.lane, bytes(row.parcel)))
                 delivery.homes.append(row.home)
@@ -180,6 +180,7 @@ class CellBatch:
         ledger.stamp, ledger.watermark, ledger.plan = taken.stamp, self._milliseconds, taken.outcome.report["plan"]
         self.store_seconds += time.perf_counter() - began
         lanes = self._spec.routing.lanes
+        streams = [name for name in self._spec.query.streams if name not in self._spec.aggregated]
         return taken.outcome.results, taken.outcome.report | {
             "in": {lanes[lane].name: count for lane, count in self._rows_in.items()},
             "late": {lanes[lane].name: count for lane, count in self._late.items()},
@@ -187,22 +188,20 @@ class CellBatch:
             "rejected": self._delivery.rejected,
             "stored": ledger.stored_bytes,
             "parcels": len(ledger.parcels),
-            "reached": {
-                name: self._waited(name) for name in self._spec.query.streams if name not in self._spec.aggregated
-            },
+            "reached": {name: self._stream_watermark(name) for name in streams},
             "watermark": self._milliseconds or None,
             "place": taken.place,
             "loads": taken.loads,
         }
 
-    def _waited(self, stream: str) -> int | None:
+    def _stream_watermark(self, stream: str) -> int | None:
         """The latest watermark that a stream allows, in microseconds; None before its first row."""
-        newest = self._store.ledger.reached.get(stream)
+        newest = self._store.ledger.newest.get(stream)
         return None if newest is None else newest - self._spec.delays.get(stream, 0)
 
-    def _note_reached(self, source: str, newest: int) -> None:
-        reached = self._store.ledger.reached
-        reached[source] = max(newest, reached.get(source, newest))
+    def _note_newest(self, source: str, event_time: int) -> None:
+        newest = self._store.ledger.newest
+        newest[source] = max(event_time, newest.get(source, event_time))
 
     def _pushed(self) -> list[tuple[int, bytes]]:
         """The parcels for the engine. With ROWS windows the order of rows counts, so they are ordered by content."""
@@ -222,15 +221,15 @@ class CellBatch:
         began = time.perf_counter()
         lanes = self._spec.routing.lanes
         kept: dict[int, list[pa.Table]] = {}
-        for note in self._delivery.reached:
+        for note in self._delivery.newest:
             if note.newest is not None:
-                self._note_reached(note.source, note.newest)
+                self._note_newest(note.source, note.newest)
         for (lane, parcel), home in zip(self._delivery.parcels, self._delivery.homes, strict=True):
             times = self._store.times(lane, parcel)
             self._rows_in[lane] = self._rows_in.get(lane, 0) + home
             if len(times) == 0:
                 continue
-            self._note_reached(lanes[lane].source, int(times.max()))
+            self._note_newest(lanes[lane].source, int(times.max()))
             is_on_time = int(times.min()) >= self._before and not self._spec.needs_snapshots
             if self._stores_as_come and is_on_time and SMALLEST_KEPT <= len(parcel) <= LARGEST_PARCEL:
                 self._store.add_parcel(lane, parcel, times)

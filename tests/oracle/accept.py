@@ -40,9 +40,9 @@ class Acceptance:
 
 
 class WatermarkClock:
-    """The query's watermark: the smallest of what its streams have reached.
+    """The query's watermark: the smallest of its streams' own watermarks.
 
-    A stream has reached its largest event time less its delay, or what a watermark given for it says, if that is more.
+    That of a stream is its largest event time less its delay, or a watermark given for it, if that is larger.
     Once a watermark was given for the whole query, only given ones count.
     """
 
@@ -61,9 +61,9 @@ class WatermarkClock:
         elif given is not None:
             self.explicit = True
             self.given = {name: max(given, self.given.get(name, given)) for name in self.delays}
-        reached = [self._reached(name) for name in self.delays]
-        known = [moment for moment in reached if moment is not None]
-        if len(known) == len(reached):
+        watermarks = [self._stream_watermark(name) for name in self.delays]
+        known = [watermark for watermark in watermarks if watermark is not None]
+        if len(known) == len(watermarks):
             smallest = min(known)
             self.current = smallest if self.current is None else max(self.current, smallest)
         return self.current
@@ -77,7 +77,7 @@ class WatermarkClock:
             return None
         return self.maxima.get(name, max(self.maxima.values())) + max_jump
 
-    def _reached(self, name: str) -> int | None:
+    def _stream_watermark(self, name: str) -> int | None:
         marks = [self.given[name]] if name in self.given else []
         if not self.explicit and name in self.maxima:
             marks.append(self.maxima[name] - self.delays[name])

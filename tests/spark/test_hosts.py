@@ -291,7 +291,7 @@ def _left(place: Path) -> set[str]:
     return {path.name for path in place.iterdir() if not re.fullmatch(r"[0-9a-f-]{36}\.over", path.name)}
 
 
-def _reached(place: Path, name: str) -> hosts.RemoteCell:
+def _reach(place: Path, name: str) -> hosts.RemoteCell:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         found = hosts.connect(place / f"{name}.sock")
@@ -305,7 +305,7 @@ def test_a_host_works_and_leaves_with_its_jvm(
     place: Path, start: Callable[..., subprocess.Popen[bytes]], jvm: subprocess.Popen[bytes]
 ) -> None:
     host = start("run-op-0")
-    with _reached(place, "run-op-0") as remote:
+    with _reach(place, "run-op-0") as remote:
         assert remote.process() == host.pid
         assert remote.stamp() is None
         remote.load(SPEC, Store().loading(), "")
@@ -329,16 +329,16 @@ def test_a_cell_has_one_host_and_it_is_swept_up_after_a_kill(
     place: Path, start: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
     first = start("run-op-0")
-    _reached(place, "run-op-0").__exit__(None, None, None)
+    _reach(place, "run-op-0").__exit__(None, None, None)
     assert start("run-op-0").wait(60) == 0
-    with _reached(place, "run-op-0") as remote:
+    with _reach(place, "run-op-0") as remote:
         assert remote.process() == first.pid
     first.kill()
     first.wait()
     assert _left(place) == {"run-op-0.lock", "run-op-0.sock"}
     assert hosts.connect(place / "run-op-0.sock") is None
     other = start("run-op-1")
-    with _reached(place, "run-op-1") as remote:
+    with _reach(place, "run-op-1") as remote:
         assert remote.process() == other.pid
     assert _left(place) == {"run-op-1.lock", "run-op-1.sock"}
 
@@ -348,7 +348,7 @@ def test_the_end_of_a_run_ends_its_hosts_busy_or_not(
 ) -> None:
     names = ["run-op-0", "run-op-1", "run2-op-0"]
     ours, busy, other = (start(name) for name in names)
-    talks = [_reached(place, name) for name in names]
+    talks = [_reach(place, name) for name in names]
     assert talks[1].stamp() is None  # a conversation that goes on keeps the others waiting
     began = time.monotonic()
     assert hosts.send_home("run") == 2
@@ -451,7 +451,7 @@ def test_a_folder_that_is_not_safe_is_not_used_and_work_goes_on(place: Path, cha
 def test_the_workers_own_part_fails_by_itself(place: Path, start: Callable[..., subprocess.Popen[bytes]]) -> None:
     """An error of the state store must not pass for one of the host: its rows would be missing from the store."""
     start("run--0")
-    _reached(place, "run--0").__exit__(None, None, None)
+    _reach(place, "run--0").__exit__(None, None, None)
 
     def break_off() -> None:
         raise ConnectionResetError("the state store")
@@ -466,7 +466,7 @@ def test_nobody_else_can_connect(place: Path, start: Callable[..., subprocess.Po
     if os.getuid() != 0:
         pytest.skip("only root can try it as another user")
     start("run-op-0")
-    _reached(place, "run-op-0").__exit__(None, None, None)
+    _reach(place, "run-op-0").__exit__(None, None, None)
     path = place / "run-op-0.sock"
     place.parent.chmod(0o755)
     program = (
@@ -488,7 +488,7 @@ def test_nobody_else_can_connect(place: Path, start: Callable[..., subprocess.Po
     path.chmod(0o666)
     assert tried() == "in b''", "even with open doors the host does not talk to another user"
     place.chmod(0o700)
-    with _reached(place, "run-op-0") as remote:
+    with _reach(place, "run-op-0") as remote:
         assert remote.stamp() is None
 
 
@@ -504,7 +504,7 @@ def test_a_host_that_is_stopped_is_given_up(
     """A host that does not answer is waited for a while, then the work is done in the worker."""
     monkeypatch.setattr(hosts, "_BUSY_SECONDS", 0.2)
     host = start("run--0")
-    _reached(place, "run--0").__exit__(None, None, None)
+    _reach(place, "run--0").__exit__(None, None, None)
     host.send_signal(signal.SIGSTOP)
     store = Store()
     taken = take(Turn(SPEC, "run", 0, "", NONE_YET, _parcels(_batch(0)), [], store.loading, _nothing))
@@ -517,14 +517,14 @@ def test_a_host_talks_to_one_worker_at_a_time(
     place: Path, start: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start("run-op-0")
-    with _reached(place, "run-op-0") as first:
+    with _reach(place, "run-op-0") as first:
         first.load(SPEC, Store().loading(), "")
         with monkeypatch.context() as patch:
             patch.setattr(hosts, "_BUSY_SECONDS", 0.2)
-            with _reached(place, "run-op-0") as second, pytest.raises(hosts.HostLost, match="timed out"):
+            with _reach(place, "run-op-0") as second, pytest.raises(hosts.HostLost, match="timed out"):
                 second.stamp()
         first.push("", "next", NONE_YET, _parcels(_batch(0)), [], _nothing, _no_more)
-    with _reached(place, "run-op-0") as second:
+    with _reach(place, "run-op-0") as second:
         assert second.stamp() == "next"
 
 

@@ -191,7 +191,7 @@ def test_a_ledger_comes_back() -> None:
     store.add(0, rows([1, 2]))
     ledger = store.ledger
     ledger.plan, ledger.stamp, ledger.watermark, ledger.timer = "(b a)", "abc", 17, 10_001
-    ledger.reached = {"a": -5}
+    ledger.newest = {"a": -5}
     assert Ledger.from_bytes(ledger.to_bytes(), "here") == ledger
     assert ledger.parcels == [Parcel(0, 0, 2, ledger.parcels[0].size, 10 * SECOND + 2)]
 
@@ -310,7 +310,7 @@ def test_stored_parcels_leave_by_the_windows_of_now(before: str, now: str, until
     store, parcels = store_of(spec_of(TEXT.replace("RANGE 10 SECONDS", before)))
     store.add(0, rows([SECOND, 4 * SECOND]))
     store.add(1, rows([0]))
-    store.ledger.reached = {"a": 9 * SECOND, "b": 0}
+    store.ledger.newest = {"a": 9 * SECOND, "b": 0}
     spec = spec_of(TEXT.replace("RANGE 10 SECONDS", now), allow_incomplete=True)
     again = open_ledger(store.ledger.to_bytes(), spec, "cell 0 of 2")
     assert [parcel.until for parcel in again.parcels] == [until, 60 * SECOND]

@@ -44,7 +44,10 @@ class Parcel:
 
 @dataclass
 class Ledger:
-    """A cell's memory. `watermark` and `timer` are in milliseconds, as Spark has them."""
+    """A cell's memory. `watermark` and `timer` are in milliseconds, as Spark has them.
+
+    `newest` is the latest event time of each source, in microseconds.
+    """
 
     routing: dict[str, Any]
     query: dict[str, Any]
@@ -57,12 +60,13 @@ class Ledger:
     timer: int | None = None
     next_sequence: int = 0
     parcels: list[Parcel] = field(default_factory=list)
-    reached: dict[str, int] = field(default_factory=dict)
+    newest: dict[str, int] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """What is stored."""
         parcels = [[parcel.sequence, parcel.lane, parcel.rows, parcel.size, parcel.until] for parcel in self.parcels]
-        told = asdict(self) | {"parcels": parcels, "reached": dict(sorted(self.reached.items()))}
+        told = asdict(self) | {"parcels": parcels}
+        told["reached"] = dict(sorted(told.pop("newest").items()))  # its name in this format
         content = zlib.compress(json.dumps(told).encode(), 1)
         return b"".join([_MAGIC, FORMAT.to_bytes(2, "little"), zlib.crc32(content).to_bytes(4, "little"), content])
 
@@ -81,7 +85,8 @@ class Ledger:
         if zlib.crc32(content) != int.from_bytes(data[_HEAD - 4 : _HEAD], "little"):
             raise SparkError(f"{where}: damaged state; restore the checkpoint from a copy")
         told = json.loads(zlib.decompress(content))
-        return cls(**told | {"parcels": [Parcel(*values) for values in told["parcels"]]})
+        newest = told.pop("reached")
+        return cls(**told | {"parcels": [Parcel(*values) for values in told["parcels"]], "newest": newest})
 
     # Parcels ---------------------------------------------------------------------------------------------------------
 

@@ -173,7 +173,7 @@ def _with_windows_of(spec: JoinSpec, ledger: Ledger, parcel: Parcel) -> Parcel:
     if lane.event_time is None:
         return replace(parcel, until=None)
     if parcel.until is None:
-        newest = ledger.reached.get(lane.source, int(LARGEST))  # at least that of the parcel
+        newest = ledger.newest.get(lane.source, int(LARGEST))  # at least that of the parcel
     else:
         newest = min(window_of(*ledger.windows[number]).latest_time(parcel.until) for number in lane.inputs)
     ends = _last_ends(_windows_of(spec, parcel.lane), np.array([newest], np.int64))

@@ -152,11 +152,11 @@ def _sum_by_name(counts: Iterable[Mapping[str, int] | int]) -> dict[str, int]:
     return totals
 
 
-def _slowest(reached: Iterable[Mapping[str, int | None]]) -> str | None:
+def _slowest(watermarks: Iterable[Mapping[str, int | None]]) -> str | None:
     """The stream that is furthest behind. Each counts in the cell where it is furthest ahead; None is earliest."""
     furthest: dict[str, float] = {}
-    for moments in reached:
-        for stream, moment in moments.items():
+    for by_stream in watermarks:
+        for stream, moment in by_stream.items():
             furthest[stream] = max(-math.inf if moment is None else moment, furthest.get(stream, -math.inf))
     if len(set(furthest.values())) < 2:
         return None
