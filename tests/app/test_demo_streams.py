@@ -50,7 +50,7 @@ def test_files_are_read_in_the_order_of_their_batches(folder: Path) -> None:
         assert times == sorted(set(times)) and len(times) == STORY.batches
 
 
-def made(engine: ms.Engine) -> int:
+def count_entries(engine: ms.Engine) -> int:
     """What the joins below the top keep."""
     return sum(state.rows for state in engine.stats().states if state.kind != "window")
 
@@ -64,7 +64,7 @@ def test_each_plan_is_good_in_one_part_and_bad_in_the_other(folder: Path) -> Non
         engine = ms.Engine(query, plan=plan)
         for number in range(STORY.batches):
             results.setdefault(plan, []).append(engine.push(batch(folder, number)).num_rows)
-            kept.setdefault(plan, []).append(made(engine))
+            kept.setdefault(plan, []).append(count_entries(engine))
     assert results[OLD_PLAN] == results[NEW_PLAN] and min(results[OLD_PLAN]) > 0
     quiet, attacked = STORY.quiet - 1, STORY.batches - 1
     assert kept[OLD_PLAN][attacked] > 20 * kept[NEW_PLAN][attacked]

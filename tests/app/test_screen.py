@@ -18,7 +18,7 @@ MOMENTS = [
 ]  # fmt: skip
 
 
-def shown(terminal: bool) -> str:
+def show_demo(terminal: bool) -> str:
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=120, color_system=None)
     with open_screen(console, PLAN) as screen:
@@ -28,14 +28,14 @@ def shown(terminal: bool) -> str:
 
 
 def test_a_pipe_gets_a_line_for_each_tenth() -> None:
-    lines = shown(terminal=False).splitlines()
+    lines = show_demo(terminal=False).splitlines()
     assert len(lines) == 10
     assert lines[0] == " 10%  200 rows in, 200 rows/s, 20 results, 20 results/s, 2.0 kB of state"
     assert lines[-1] == "100%  2,000 rows in, 200 rows/s, 200 results, 20 results/s, 20.0 kB of state"
 
 
 def test_a_terminal_gets_the_plan_with_its_states_and_the_rates() -> None:
-    text = shown(terminal=True)
+    text = show_demo(terminal=True)
     for piece in ("plan ((o p) s)", "⋈", "140 rows", "100 rows", "20.0 kB", "results/s", "100%"):
         assert piece in text
 

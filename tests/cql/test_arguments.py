@@ -18,7 +18,7 @@ SCHEMA = pa.schema({"id": pa.int64(), "ts": pa.timestamp("ms", "UTC")})
 TEXT = "SELECT a.id FROM s [RANGE 5 SECONDS] a, s [RANGE 1 MINUTE] b WHERE a.id = b.id"
 
 
-def made(**arguments: object) -> Query:
+def make_query(**arguments: object) -> Query:
     return query(TEXT, **{"schemas": {"s": SCHEMA}, "event_time": "ts", **arguments})  # type: ignore[arg-type]
 
 
@@ -36,7 +36,7 @@ def made(**arguments: object) -> Query:
     ],
 )
 def test_delays(delay: object, expected: int) -> None:
-    assert made(delay=delay).delays == {"s": expected}
+    assert make_query(delay=delay).delays == {"s": expected}
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,11 @@ def test_delays(delay: object, expected: int) -> None:
 )
 def test_bad_delays(delay: object) -> None:
     with pytest.raises(QueryError, match=r"^query: delay"):
-        made(delay=delay)
+        make_query(delay=delay)
 
 
 def test_a_stream_under_two_aliases_is_pushed_once() -> None:
-    found = made()
+    found = make_query()
     assert (found.aliases, found.streams, found.tables) == (("a", "b"), ("s",), ())
     assert [relation.window.kind.value for relation in found.inputs] == ["range"] * 2
     assert found.output_schema.names == ["id", "valid_from", "valid_to"]
@@ -67,25 +67,26 @@ def test_the_text_is_a_string() -> None:
 
 def test_schemas_are_schemas() -> None:
     with pytest.raises(QueryError, match="the schema of 's' is int; give a pyarrow schema, a dict of columns with"):
-        made(schemas={"s": 3})
+        make_query(schemas={"s": 3})
     with pytest.raises(QueryError, match="schemas is list; give a dict with a schema for each name in FROM"):
-        made(schemas=[SCHEMA])
+        make_query(schemas=[SCHEMA])
 
 
 def test_an_event_time_is_a_name() -> None:
     with pytest.raises(QueryError, match="give a column's name"):
-        made(event_time={"s": 3})
+        make_query(event_time={"s": 3})
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_any_unit_of_timestamps(unit: str) -> None:
-    assert made(schemas={"s": pa.schema({"id": pa.int64(), "ts": pa.timestamp(unit)})}).time_type == pa.timestamp("us")
+    schema = pa.schema({"id": pa.int64(), "ts": pa.timestamp(unit)})
+    assert make_query(schemas={"s": schema}).time_type == pa.timestamp("us")
 
 
 @pytest.mark.parametrize("type", [pa.date32(), pa.int32(), pa.uint64(), pa.string(), pa.time64("us"), pa.float64()])
 def test_other_types_of_event_time_are_refused(type: pa.DataType) -> None:
     with pytest.raises(QueryError, match="it must be a timestamp or int64 microseconds"):
-        made(schemas={"s": pa.schema({"id": pa.int64(), "ts": type})})
+        make_query(schemas={"s": pa.schema({"id": pa.int64(), "ts": type})})
 
 
 @pytest.mark.parametrize("value", [1, 999, 1_000, 60_000_000, 90_000_000, 604_800_000_000, -5_000_000])
@@ -100,7 +101,7 @@ def test_a_number_alone_is_no_duration(number: float) -> None:
     with pytest.raises(QueryError, match="has no unit; write text such as '30 seconds', or give a timedelta"):
         duration(number)  # type: ignore[arg-type]
     with pytest.raises(ms.EngineError, match=r"engine: max_jump: .* has no unit"):
-        ms.Engine(made(), max_jump=number)  # type: ignore[arg-type]
+        ms.Engine(make_query(), max_jump=number)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("nothing", [0, 0.0, np.int64(0), "0 seconds", datetime.timedelta()])

@@ -58,7 +58,7 @@ COMPARE: dict[str, Callable[[tuple[bool, float], tuple[bool, float]], bool]] = {
 }
 
 
-def fitted(value: int | float, type: pa.DataType) -> int | float | None:
+def fit(value: int | float, type: pa.DataType) -> int | float | None:
     """A result in its type: rounded, or null if it overflows."""
     if pa.types.is_floating(type):
         value = float(value)
@@ -80,7 +80,7 @@ def evaluate(expr: Expr, rows: tuple[Row, Row]) -> int | float | bool | None:
             return None
         if pa.types.is_date(expr.operand.type) and pa.types.is_timestamp(expr.type):
             value *= DAY
-        return fitted(value, expr.type)
+        return fit(value, expr.type)
     values = [evaluate(arg, rows) for arg in expr.args]
     if expr.function == "is_null":
         return values[0] is None
@@ -102,7 +102,7 @@ def evaluate(expr: Expr, rows: tuple[Row, Row]) -> int | float | bool | None:
         "abs": lambda a, _: abs(a),
         "negate": lambda a, _: -a,
     }[expr.function](known[0], known[-1])
-    return fitted(result, expr.type)
+    return fit(result, expr.type)
 
 
 def in_band(band: Band, rows: tuple[Row, Row]) -> bool:
@@ -148,7 +148,7 @@ def some_value(dice: random.Random, name: str) -> int | float | None:
         return None
     if pa.types.is_floating(type):
         value = dice.choice([*FLOATS, *(dice.choice([-1, 1]) * size for size in SIZES)])
-        return value if type == pa.float64() else fitted(max(min(value, 1e38), -1e38), type)
+        return value if type == pa.float64() else fit(max(min(value, 1e38), -1e38), type)
     low, high = (-10_000_000, 10_000_000) if name == "day" else bounds(type)
     near = dice.choice([0, 0, low, high]) + dice.randint(-4, 4) * dice.choice([1, 1, 1_000_000 if name == "ts" else 1])
     return min(max(near, low), high)

@@ -27,7 +27,7 @@ MOMENTS = [datetime(1969, 12, 31, 23, 59, 59, 500000), datetime(2024, 2, 29), da
 
 
 @dataclass(frozen=True)
-class Both:
+class SqlExpr:
     """An expression, and the same in DuckDB's SQL."""
 
     expr: Expr
@@ -63,21 +63,21 @@ class Grower:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
 
-    def column(self, *names: str) -> Both:
+    def column(self, *names: str) -> SqlExpr:
         name = self.random.choice(names)
         types = {"k": pa.int8(), "f": pa.float64(), "g": pa.float64(), "p": pa.bool_(), "s": pa.string()}
         types |= {"t": pa.string(), "u": pa.timestamp("us"), "v": pa.timestamp("us")}
-        return Both(Column(0, name, types.get(name, pa.int64())), name)
+        return SqlExpr(Column(0, name, types.get(name, pa.int64())), name)
 
-    def make(self, name: str, pattern: str, *args: Both) -> Both:
-        return Both(call(name, [arg.expr for arg in args]), pattern.format(*(f"({arg.sql})" for arg in args)))
+    def make(self, name: str, pattern: str, *args: SqlExpr) -> SqlExpr:
+        return SqlExpr(call(name, [arg.expr for arg in args]), pattern.format(*(f"({arg.sql})" for arg in args)))
 
-    def integer(self, depth: int) -> Both:
+    def integer(self, depth: int) -> SqlExpr:
         pick = self.random.randrange(10) if depth else 0
         if pick == 0:
             if self.random.random() < 0.3:
                 value = self.random.choice(EXTREMES)
-                return Both(
+                return SqlExpr(
                     Literal(value, pa.int64()), f"({value})::BIGINT" if value > -(2**63) else f"('{value}')::BIGINT"
                 )
             return self.column("i", "i", "j")
@@ -85,20 +85,20 @@ class Grower:
             name, sign = self.random.choice([("add", "+"), ("subtract", "-"), ("multiply", "*")])
             return self.make(name, f"TRY({{}} {sign} {{}})", self.integer(depth - 1), self.integer(depth - 1))
         if pick == 5:
-            divisor = self.make("multiply", "{} * {}", self.column("i"), Both(Literal(2, pa.int64()), "2"))
+            divisor = self.make("multiply", "{} * {}", self.column("i"), SqlExpr(Literal(2, pa.int64()), "2"))
             return self.make("modulo", "TRY({} % {})", self.integer(depth - 1), divisor)
         if pick == 6:
             return self.make("abs", "TRY(abs({}))", self.integer(depth - 1))
         if pick == 7:
             name = self.random.choice(["year", "month", "day", "hour", "minute", "second", "quarter"])
             changed = self.make(name, f"{name}({{}})", self.column("u", "v"))
-            return Both(cast(changed.expr, pa.int64()), changed.sql)
+            return SqlExpr(cast(changed.expr, pa.int64()), changed.sql)
         if pick == 8:
             name = self.random.choice(["greatest", "least", "coalesce"])
             return self.make(name, f"{name}({{}}, {{}})", self.integer(depth - 1), self.integer(depth - 1))
         return self.chosen(depth, self.integer(depth - 1), self.integer(depth - 1))
 
-    def floating(self, depth: int) -> Both:
+    def floating(self, depth: int) -> SqlExpr:
         pick = self.random.randrange(7) if depth else 0
         if pick == 0:
             return self.column("f", "g")
@@ -112,7 +112,7 @@ class Grower:
             return self.make(name, f"{name}({{}}, {{}})", self.floating(depth - 1), self.floating(depth - 1))
         return self.chosen(depth, self.floating(depth - 1), self.floating(depth - 1))
 
-    def text(self, depth: int) -> Both:
+    def text(self, depth: int) -> SqlExpr:
         pick = self.random.randrange(5) if depth else 0
         if pick == 0:
             return self.column("s", "t")
@@ -123,18 +123,18 @@ class Grower:
             start, count = self.random.randrange(1, 4), self.random.randrange(0, 4)
             text = self.text(depth - 1)
             numbers = [Literal(start, pa.int32()), Literal(count, pa.int32())]
-            return Both(call("substring", [text.expr, *numbers]), f"substring({text.sql}, {start}, {count})")
+            return SqlExpr(call("substring", [text.expr, *numbers]), f"substring({text.sql}, {start}, {count})")
         if pick == 3:
             return self.make("concat", "({} || {})", self.text(depth - 1), self.text(depth - 1))
         return self.chosen(depth, self.text(depth - 1), self.text(depth - 1))
 
-    def chosen(self, depth: int, a: Both, b: Both) -> Both:
+    def chosen(self, depth: int, a: SqlExpr, b: SqlExpr) -> SqlExpr:
         condition = self.boolean(depth - 1)
         if self.random.random() < 0.5:
             return self.make("case", "CASE WHEN {} THEN {} ELSE {} END", condition, a, b)
         return self.make("nullif", "nullif({}, {})", a, b)
 
-    def boolean(self, depth: int) -> Both:
+    def boolean(self, depth: int) -> SqlExpr:
         pick = self.random.randrange(11) if depth else 0
         if pick == 0:
             return self.column("p")
@@ -154,13 +154,13 @@ class Grower:
             pattern = self.random.choice(["%", "a%", "%c", "%b%", "a_c", "a\\_c", "b\\%c", "_", "h%o", ""])
             text = self.text(depth - 1)
             expr = call("like", [text.expr, Literal(pattern, pa.string())])
-            return Both(expr, f"({text.sql}) LIKE '{pattern}' ESCAPE '\\'")
+            return SqlExpr(expr, f"({text.sql}) LIKE '{pattern}' ESCAPE '\\'")
         if pick == 7:
             numbers = [None if n == 5 else n for n in self.random.sample(range(-10, 10), self.random.randrange(1, 14))]
             integer = self.integer(depth - 1)
             options = ", ".join("NULL" if n is None else str(n) for n in numbers)
             listed = [Literal(n, pa.null() if n is None else pa.int32()) for n in numbers]
-            return Both(call("in", [integer.expr, *listed]), f"({integer.sql}) IN ({options})")
+            return SqlExpr(call("in", [integer.expr, *listed]), f"({integer.sql}) IN ({options})")
         name, sign = self.random.choice(
             [("eq", "="), ("ne", "<>"), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="),
              ("null_safe_eq", "IS NOT DISTINCT FROM")]
@@ -168,15 +168,15 @@ class Grower:
         grow = self.random.choice([self.integer, self.floating, self.text, self.moment])
         return self.make(name, f"{{}} {sign} {{}}", grow(depth - 1), grow(depth - 1))
 
-    def moment(self, depth: int) -> Both:
+    def moment(self, depth: int) -> SqlExpr:
         if not depth or self.random.random() < 0.4:
             return self.column("u", "v")
         unit = self.random.choice(["year", "quarter", "month", "week", "day", "hour", "minute", "second"])
         moment = self.moment(depth - 1)
         expr = call("date_trunc", [Literal(unit, pa.string()), moment.expr])
-        return Both(expr, f"date_trunc('{unit}', ({moment.sql})::TIMESTAMP)")
+        return SqlExpr(expr, f"date_trunc('{unit}', ({moment.sql})::TIMESTAMP)")
 
-    def anything(self, depth: int) -> Both:
+    def anything(self, depth: int) -> SqlExpr:
         return self.random.choice([self.integer, self.floating, self.text, self.boolean, self.moment])(depth)
 
 

@@ -60,11 +60,11 @@ def outcome(holds: bool) -> Outcome:
     return Outcome(rows, rows, (), "does not hold", "0.5x", "it is slower")
 
 
-def made(id: str, holds: bool) -> Experiment:
+def make_experiment(id: str, holds: bool) -> Experiment:
     return Experiment(id, "Title", "Paper", "claim", lambda settings, progress: outcome(holds))
 
 
-def broken(settings: Settings, progress: Progress) -> Outcome:
+def run_and_fail(settings: Settings, progress: Progress) -> Outcome:
     progress.total(2)
     progress.step("first")
     progress.advance()
@@ -73,7 +73,11 @@ def broken(settings: Settings, progress: Progress) -> Outcome:
 
 def test_all_verdicts_stand_in_one_table_at_the_end(tmp_path: Path) -> None:
     screen = io.StringIO()
-    experiments = [made("one", True), Experiment("two", "Title", "Paper", "claim", broken), made("three", False)]
+    experiments = [
+        make_experiment("one", True),
+        Experiment("two", "Title", "Paper", "claim", run_and_fail),
+        make_experiment("three", False),
+    ]
     assert not run_all(experiments, Settings(out=tmp_path), Console(file=screen, width=160))
     table = screen.getvalue().split("Verdicts")[1]
     assert "wrong answer" in table and "expected are 4" in table
@@ -84,7 +88,7 @@ def test_all_verdicts_stand_in_one_table_at_the_end(tmp_path: Path) -> None:
 
 def test_a_claim_that_does_not_hold_is_no_failure(tmp_path: Path) -> None:
     screen = io.StringIO()
-    assert run_all([made("one", False)], Settings(out=tmp_path), Console(file=screen, width=160))
+    assert run_all([make_experiment("one", False)], Settings(out=tmp_path), Console(file=screen, width=160))
     assert "because  it is slower" in screen.getvalue()
 
 

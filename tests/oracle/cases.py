@@ -8,7 +8,7 @@ from typing import Any
 
 from .accept import accept
 from .clocks import with_clocks
-from .disguise import disguised
+from .disguise import disguise_case
 from .feed import draw_feed, draw_tables
 from .plans import Estimate, draw_plans, estimate
 from .queries import Draft, Shape, draw_query
@@ -55,7 +55,7 @@ def _attempt(seed: int, wanted: Shape, rng: random.Random, total: int, big: bool
     draw_tables(draft, rng, total // max(1, len(draft.inputs)), big)
     feed = draw_feed(draft, rng, wanted, total, big)
     case = _assemble(seed, draft).with_feed(feed.pushes, feed.free, feed.max_jump)
-    case = disguised(case, draft.spelling)
+    case = disguise_case(case, draft.spelling)
     acceptance = accept(case)
     sizes = estimate(case, acceptance, rng)
     whole = frozenset(range(len(case.inputs)))

@@ -60,12 +60,12 @@ def draw_spelling(rng: random.Random, sources: dict[str, Source], inputs: Iterab
     return Spelling(others, columns, aliases)
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A name as a query has it: between backticks if it is one of those above."""
     return "`" + name.replace("`", "``") + "`" if name in (*COLUMNS, *ALIASES, *SOURCES) else name
 
 
-def disguised(case: Case, spelling: Spelling) -> Case:
+def disguise_case(case: Case, spelling: Spelling) -> Case:
     """The case under these names; its text has them already."""
     original = case.inputs
 

@@ -20,7 +20,7 @@ from .spec import Case, Push, Watermark, push_tables
 EPOCH = datetime.datetime(1970, 1, 1)
 
 
-def dressed(case: Case, push: Push, rng: random.Random, only_arrow: bool = False) -> dict[str, Any]:
+def dress_push(case: Case, push: Push, rng: random.Random, only_arrow: bool = False) -> dict[str, Any]:
     """A push's tables in random clothes; sometimes with an empty table for a stream without rows.
 
     With `only_arrow` they are tables and batches of Arrow's, as Spark hands them to a worker.
@@ -51,7 +51,7 @@ def _dress(table: pa.Table, rng: random.Random) -> pa.Table | pa.RecordBatch:
         rng.shuffle(names)
         table = table.select(names)
     if table.num_rows > 1 and rng.random() < 0.5:
-        table = _chunked(table, rng)
+        table = _cut_into_chunks(table, rng)
     if rng.random() < 0.3:
         padded = pa.concat_tables([table.slice(0, 1), table]).combine_chunks()
         table = padded.slice(1)
@@ -74,7 +74,7 @@ def _other_form(table: pa.Table, rng: random.Random) -> Any:
     if form == "columns":
         return {name: table.column(name).to_pylist() for name in table.column_names}
     if form == "reader":
-        return _chunked(table, rng).to_reader()
+        return _cut_into_chunks(table, rng).to_reader()
     if form == "polars" and not any(types.is_nested(type_) for type_ in table.schema.types):
         return pl.from_arrow(table)
     has_nan = any(types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py() for column in table.columns)
@@ -83,7 +83,7 @@ def _other_form(table: pa.Table, rng: random.Random) -> Any:
     return table
 
 
-def _chunked(table: pa.Table, rng: random.Random) -> pa.Table:
+def _cut_into_chunks(table: pa.Table, rng: random.Random) -> pa.Table:
     cut = rng.randint(0, table.num_rows)
     return pa.concat_tables([table.slice(0, cut), table.slice(cut)])
 

@@ -11,7 +11,7 @@ from pyarrow import types
 
 from . import carried
 from . import predicates as pred
-from .disguise import Spelling, draw_spelling, quoted
+from .disguise import Spelling, draw_spelling, quote_name
 from .expr import Col, Expr, Op, arith, cond, lit
 from .spec import MICROSECONDS, Input, Output, Source, Window
 from .sqltext import cql, duration_text
@@ -305,7 +305,7 @@ def _text(draft: Draft) -> str:
     def name(column: Col) -> str:
         relation = draft.inputs[column.input]
         alias, spelled = draft.spelling.alias(relation.alias), draft.spelling.column(relation.source, column.name)
-        text = f"{quoted(alias)}.{quoted(spelled)}"
+        text = f"{quote_name(alias)}.{quote_name(spelled)}"
         return text.swapcase() if swap else text
 
     selects = []
@@ -329,7 +329,7 @@ def _from(rng: random.Random, relation: Input, spelling: Spelling) -> str:
         "unbounded": " [UNBOUNDED]",
         "static": "",
     }[relation.window.kind]
-    alias = (
-        "" if relation.alias == relation.source else rng.choice([" ", " AS "]) + quoted(spelling.alias(relation.alias))
-    )
-    return f"{quoted(spelling.source(relation.source))}{window}{alias}"
+    alias = ""
+    if relation.alias != relation.source:
+        alias = rng.choice([" ", " AS "]) + quote_name(spelling.alias(relation.alias))
+    return f"{quote_name(spelling.source(relation.source))}{window}{alias}"

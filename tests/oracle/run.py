@@ -24,7 +24,7 @@ from midstream.state import sizes
 from ..evictions import evict_some
 from .accept import Acceptance, accept
 from .compare import Rows, canonical, difference, multiset, rows_of
-from .dress import dressed, watermark_argument
+from .dress import dress_push, watermark_argument
 from .naive import Result, naive_join
 from .report import describe
 from .spec import Case, Row, pushed_table
@@ -151,7 +151,7 @@ class Run:
 
     def _push(self, number: int, expected: Rows) -> None:
         push = self.case.pushes[number]
-        tables = dressed(self.case, push, self.rng)
+        tables = dress_push(self.case, push, self.rng)
         watermark = watermark_argument(self.case, push.watermark, self.rng)
         options: dict[str, Any] = {} if watermark is None else {"watermark": watermark}
         if self.way.pieces:

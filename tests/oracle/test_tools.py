@@ -12,7 +12,7 @@ from midstream.tables import as_table
 from .carried import CARRIED
 from .cases import make_case
 from .compare import difference, multiset, rows_of
-from .dress import dressed
+from .dress import dress_push
 from .expr import Lit, compile_expr, cond, lit
 from .report import describe
 from .shrink import shrink
@@ -45,7 +45,7 @@ def test_dressed_tables_hold_the_same_rows() -> None:
         case = make_case(seed)
         for push in case.pushes:
             plain = push_tables(case, push)
-            for name, table in dressed(case, push, rng).items():
+            for name, table in dress_push(case, push, rng).items():
                 schema = case.pushed_schema(name)
                 whole = as_table(table, schema)
                 columns = [

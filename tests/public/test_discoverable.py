@@ -22,7 +22,7 @@ TEXT = """SELECT a.id FROM left_hand [RANGE 1 HOUR] a, b [RANGE 1 HOUR], c [RANG
 ROWS = [{"id": number, "ts": number} for number in range(20)]
 
 
-def made() -> ms.Engine:
+def make_engine() -> ms.Engine:
     query = ms.query(TEXT, schemas=dict.fromkeys(("left_hand", "b", "c"), ROW), event_time="ts")
     engine = ms.Engine(query, plan="(a b) c")
     engine.push({"left_hand": ROWS, "b": ROWS, "c": ROWS[:5]})
@@ -79,7 +79,7 @@ def test_help_has_an_example(function: Any) -> None:
 
 
 def test_reprs_are_one_line() -> None:
-    engine = made()
+    engine = make_engine()
     before = repr(engine)
     migration = engine.migrate("(b c) a", budget=0)
     assert before == "<midstream.Engine ((a b) c): 45 rows in, 5 results, watermark 4>"
@@ -115,7 +115,7 @@ def dashed(shown: Any) -> int:
 
 
 def test_a_notebook_shows_plan_states_and_holes() -> None:
-    engine = made()
+    engine = make_engine()
     assert {"left_hand [RANGE 1 HOUR]", "[RANGE 1 HOUR]", "20 rows", "5 rows", "5 results", "20 combinations"} <= set(
         texts(engine)
     )
@@ -133,7 +133,7 @@ def test_a_notebook_shows_plan_states_and_holes() -> None:
     "strategy", [strategy.name for strategy in STRATEGIES if strategy.name != "pause-drain-resume"]
 )
 def test_a_notebook_shows_every_migration(strategy: str) -> None:
-    engine = made()
+    engine = make_engine()
     engine.migrate("(b c) a", strategy)
     engine.push({"c": ROWS[5:6]})
     shown = texts(engine)

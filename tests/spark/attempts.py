@@ -90,7 +90,7 @@ class Engines:
         return turn.TurnResult(outcome, stamp, place, 0)
 
 
-def packed(spec: JoinSpec, source: str, table: pa.Table, rng: random.Random) -> Iterator[Any]:
+def pack(spec: JoinSpec, source: str, table: pa.Table, rng: random.Random) -> Iterator[Any]:
     """The rows of a source as parcels, cut and ordered at random, as the operator gets them."""
     order = rng.sample(range(table.num_rows), table.num_rows) if rng.random() < 0.5 else range(table.num_rows)
     shuffled = table.take(pa.array(order, pa.int64()))
@@ -146,7 +146,7 @@ class Batches:
         return State(parcels, self._rng.choice(states).ledger, self._rng.choice(states).timers)
 
     def _attempt(self, data: Tables, watermark: int, commands: tuple[Command, ...]) -> Attempt:
-        rows = [row for source, table in data.items() for row in packed(self._spec, source, table, self._rng)]
+        rows = [row for source, table in data.items() for row in pack(self._spec, source, table, self._rng)]
         for command in self._rng.sample(commands, len(commands)):
             texts = pa.RecordBatch.from_pydict({"value": [command.to_json()]})
             rows += [row for batch in make_command_packer(self._spec.cells)(iter([texts])) for row in _rows(batch)]
@@ -173,7 +173,7 @@ class Batches:
     def _fill(self, handle: Handle, cell: int) -> None:
         if not self._is_first:
             return
-        rows = [row for source, table in self._tables.items() for row in packed(self._spec, source, table, self._rng)]
+        rows = [row for source, table in self._tables.items() for row in pack(self._spec, source, table, self._rng)]
         processor = _processor(self._spec, handle)
         for row in self._rng.sample(rows, len(rows)):
             if spark_hash(row.cell) == cell:
@@ -189,7 +189,7 @@ def _values(table: pa.Table) -> Iterator[Iterator[str]]:
     return (map(repr, row.values()) for row in table.to_pylist())
 
 
-def counted(table: pa.Table) -> Counter[tuple[Any, ...]]:
+def count_rows(table: pa.Table) -> Counter[tuple[Any, ...]]:
     """Rows of a table, each as often as it is there."""
     return Counter(map(tuple, _values(table)))
 

@@ -76,7 +76,7 @@ class Input:
 
 
 @dataclass
-class Ran:
+class StreamRun:
     """What a run gave, batch by batch, and its progress."""
 
     batches: dict[int, pa.Table] = field(default_factory=dict)
@@ -101,10 +101,10 @@ class Ran:
 
     def total(self, name: str) -> int:
         """A counter, over all cells and batches."""
-        return sum(counted(report[name]) for reports in self.reports() for report in reports.values())
+        return sum(total_of(report[name]) for reports in self.reports() for report in reports.values())
 
 
-def counted(value: Any) -> int:
+def total_of(value: Any) -> int:
     return sum(value.values()) if isinstance(value, dict) else int(value)
 
 
@@ -132,7 +132,7 @@ def _in_microseconds(type_: pa.DataType) -> pa.DataType:
     return pa.timestamp("us", type_.tz) if pa.types.is_timestamp(type_) else type_
 
 
-def collector(ran: Ran) -> Callable[[Any, int], None]:
+def collector(ran: StreamRun) -> Callable[[Any, int], None]:
     """For `foreachBatch`: a batch that is run again replaces what it gave before."""
 
     def take(frame: Any, number: int) -> None:
@@ -141,21 +141,21 @@ def collector(ran: Ran) -> Callable[[Any, int], None]:
     return take
 
 
-def run(frame: Any, checkpoint: Path) -> Ran:
+def run(frame: Any, checkpoint: Path) -> StreamRun:
     """Run a streaming DataFrame to the end of what there is."""
-    ran = Ran()
+    ran = StreamRun()
     query = start(frame, checkpoint, ran)
     query.awaitTermination()
     ran.progress = list(query.recentProgress)
     return ran
 
 
-def start(frame: Any, checkpoint: Path, ran: Ran) -> Any:
+def start(frame: Any, checkpoint: Path, ran: StreamRun) -> Any:
     writer = frame.writeStream.foreachBatch(collector(ran)).trigger(availableNow=True)
     return writer.option("checkpointLocation", str(checkpoint)).start()
 
 
-def run_all(frames: Mapping[str, tuple[Any, Path]]) -> dict[str, Ran]:
+def run_all(frames: Mapping[str, tuple[Any, Path]]) -> dict[str, StreamRun]:
     """Run several queries, two at a time, which takes less time than one after the other."""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         runs = {name: pool.submit(run, frame, checkpoint) for name, (frame, checkpoint) in frames.items()}
@@ -166,7 +166,7 @@ def failure(frame: Any, checkpoint: Path) -> str:
     """What a query that fails says; it must fail before any output."""
     from pyspark.errors import StreamingQueryException
 
-    ran = Ran()
+    ran = StreamRun()
     query = start(frame, checkpoint, ran)
     try:
         query.awaitTermination()
@@ -180,7 +180,7 @@ def failure(frame: Any, checkpoint: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Expected:
+class Expectation:
     """What the definition gives for every batch, and how many rows were late or without event time."""
 
     by_batch: list[Rows]
@@ -192,7 +192,7 @@ class Expected:
         return sum(self.by_batch, collections.Counter())
 
 
-def expect(given: Input, windows: Mapping[str, int | None], watermarks: Sequence[int | None] = ()) -> Expected:
+def expect(given: Input, windows: Mapping[str, int | None], watermarks: Sequence[int | None] = ()) -> Expectation:
     """The equi-join on `k` of all streams, each batch judged by the watermark of the one before.
 
     Results are `(v of each, from, to)`. A window of None is unbounded.
@@ -229,10 +229,10 @@ def expect(given: Input, windows: Mapping[str, int | None], watermarks: Sequence
             end = min(ends) if ends else None
             if end is None or begin <= end:
                 results[max(row[0] for row in combination)].append((*(row[2] for row in combination), begin, end))
-    return Expected([collections.Counter(in_batch) for in_batch in results], late, rejected)
+    return Expectation([collections.Counter(in_batch) for in_batch in results], late, rejected)
 
 
-def check(ran: Ran, expected: Expected) -> None:
+def check(ran: StreamRun, expected: Expectation) -> None:
     """Every batch gave exactly what the definition says; batches after the input gave nothing."""
     found = ran.rows_by_batch()
     for number, rows in enumerate(itertools.zip_longest(expected.by_batch, found, fillvalue=collections.Counter())):

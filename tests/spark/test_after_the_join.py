@@ -47,7 +47,7 @@ def test_file_sink(spark: Any, joined: Any, tmp_path: Path) -> None:
 
 def test_two_writes_of_a_batch(joined: Any, tmp_path: Path) -> None:
     """With `persist` the join runs once; without it Spark runs the whole batch for every write."""
-    first, second = streams.Ran(), streams.Ran()
+    first, second = streams.StreamRun(), streams.StreamRun()
 
     def write(frame: Any, number: int) -> None:
         frame.persist()

@@ -28,7 +28,7 @@ def frames(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
     return Input({"a": [ROWS], "b": [ROWS]}).frames(spark, tmp_path_factory.mktemp("in"))
 
 
-def refused(function: Any, argument: str, value: Any, right: dict[str, Any]) -> None:
+def check_refused(function: Any, argument: str, value: Any, right: dict[str, Any]) -> None:
     """An argument is refused by an error of ours that names it."""
     try:
         function(**{**right, argument: value})
@@ -67,7 +67,7 @@ def test_every_argument_of_sql(frames: dict[str, Any], argument: str) -> None:
     right = {"text": TEXT, "streams": frames, "event_time": "ts", "partitions": 2}
     for value in WRONG:
         if not is_right(argument, value):
-            refused(ms.spark.sql, argument, value, right)
+            check_refused(ms.spark.sql, argument, value, right)
 
 
 @pytest.mark.parametrize("argument", ["streams", "on", "within", "event_time", "delay", "select"])
@@ -75,7 +75,7 @@ def test_every_argument_of_join(frames: dict[str, Any], argument: str) -> None:
     right = {"streams": frames, "on": "k", "within": "4 seconds", "event_time": "ts", "partitions": 2}
     for value in WRONG:
         if not is_right(argument, value):
-            refused(ms.spark.join, argument, value, right)
+            check_refused(ms.spark.join, argument, value, right)
 
 
 @pytest.mark.parametrize("argument", list(inspect.signature(midstream.spark.explain).parameters))
@@ -83,7 +83,7 @@ def test_every_argument_of_explain(frames: dict[str, Any], argument: str) -> Non
     right = {"text": TEXT, "streams": frames, "event_time": "ts", "partitions": 2}
     for value in WRONG:
         if not is_right(argument, value) or (argument == "partitions" and value is None):
-            refused(ms.spark.explain, argument, value, right)
+            check_refused(ms.spark.explain, argument, value, right)
 
 
 @pytest.mark.parametrize("argument", ["frame", "column", "share", "fraction", "seed"])
@@ -91,7 +91,7 @@ def test_every_argument_of_hot_keys(spark: Any, argument: str) -> None:
     right = {"frame": spark.createDataFrame([(1,)], "k int"), "column": "k", "fraction": 1.0}
     for value in WRONG:
         if not (argument == "seed" and type(value) is int):
-            refused(ms.spark.hot_keys, argument, value, right)
+            check_refused(ms.spark.hot_keys, argument, value, right)
 
 
 @pytest.mark.parametrize("function", [midstream.spark.progress, midstream.spark.control, midstream.spark.reason])
@@ -106,18 +106,18 @@ def test_every_argument_of_a_command(frames: dict[str, Any], tmp_path: Path) -> 
     ms.spark.sql(TEXT, frames, "ts", partitions=2, control=tmp_path / "control")
     control = ms.spark.control(tmp_path / "control")
     for value in WRONG:
-        refused(control.migrate, "plan", value, {})
+        check_refused(control.migrate, "plan", value, {})
         if value is not None:
-            refused(control.migrate, "strategy", value, {"plan": "(a b)"}) if not isinstance(value, str) else None
-            refused(control.migrate, "on_progress", value, {"plan": "(a b)"}) if value is not int else None
+            check_refused(control.migrate, "strategy", value, {"plan": "(a b)"}) if not isinstance(value, str) else None
+            check_refused(control.migrate, "on_progress", value, {"plan": "(a b)"}) if value is not int else None
         if value is not True:
-            refused(control.migrate, "until_complete", value, {"plan": "(a b)"})
+            check_refused(control.migrate, "until_complete", value, {"plan": "(a b)"})
             if value is not None:
-                refused(control.migrate, "wait", value, {"plan": "(a b)"})
+                check_refused(control.migrate, "wait", value, {"plan": "(a b)"})
         if not (isinstance(value, int | float) and value > 0) or value is True:
-            refused(control.migrate, "timeout", value, {"plan": "(a b)"})
+            check_refused(control.migrate, "timeout", value, {"plan": "(a b)"})
     for cells in (True, "0", 1.5, [0.5], [True], {0: 1}):
-        refused(control.migrate, "cells", cells, {"plan": "(a b)"})
+        check_refused(control.migrate, "cells", cells, {"plan": "(a b)"})
     assert not list((tmp_path / "control" / "commands").iterdir())
 
 

@@ -17,7 +17,7 @@ from midstream.spark.commands.messages import Command
 from midstream.spark.routing.content import order_rows
 from midstream.spark.spec import JoinSpec
 
-from .attempts import Batches, counted
+from .attempts import Batches, count_rows
 
 SCHEMA = pa.schema(
     {"k": pa.int64(), "t": pa.string(), "d": pa.float64(), "l": pa.list_(pa.int32()), "ts": pa.timestamp("us", "UTC")}
@@ -82,6 +82,6 @@ def test_all_attempts_at_a_batch_write_the_same(kind: str, seed: int) -> None:
         commands = tuple(Command(plan, rng.choice(STRATEGIES)) for plan in plans)
         with mock.patch.object(processor, "take") as take:
             results = batches.run(data, now, take, commands)
-        assert results == counted(engine.push(by_content(spec, data), watermark=1000 * now))
+        assert results == count_rows(engine.push(by_content(spec, data), watermark=1000 * now))
         found += results
     assert found and sum(engine.stats().late.values())

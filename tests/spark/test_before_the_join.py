@@ -17,7 +17,7 @@ import midstream as ms
 import midstream.spark
 
 from . import streams
-from .streams import SECOND, Input, Ran
+from .streams import SECOND, Input, StreamRun
 
 TUMBLE = 5 * SECOND
 WINDOWS: dict[str, int | None] = {"a": 8 * SECOND, "b": 12 * SECOND}
@@ -42,14 +42,14 @@ def rows_in_batches(seed: int, count: int = 5, size: int = 40) -> Batches:
     ]
 
 
-def judged(batches: Batches, ran: Ran) -> Batches:
+def drop_late(batches: Batches, ran: StreamRun) -> Batches:
     """The rows that an operator of Spark takes, in so many batches as there were: later than the watermark before."""
     marks = [0, *(mark or 0 for mark in ran.watermarks)]
     taken = [[row for row in rows if row[2] is not None and row[2] > marks[at]] for at, rows in enumerate(batches)]
     return taken + [[] for _ in range(len(ran.progress) - len(batches))]
 
 
-def counted(batches: Batches, ran: Ran) -> Batches:
+def count_per_window(batches: Batches, ran: StreamRun) -> Batches:
     """Rows per key and window of five seconds, in the batch whose watermark closes the window."""
     open_windows: collections.Counter[tuple[int, int]] = collections.Counter()
     marks = [0, *(mark or 0 for mark in ran.watermarks)]
@@ -65,7 +65,7 @@ def counted(batches: Batches, ran: Ran) -> Batches:
     return given
 
 
-def check(ran: Ran, a: Batches, b: Batches, late: int = 0) -> None:
+def check(ran: StreamRun, a: Batches, b: Batches, late: int = 0) -> None:
     """The join of what stream a gave and of b, each batch judged by the watermark of the cells in the batch before."""
     marks = [
         next((report["wm"] * 1000 for report in reports.values() if report["wm"] is not None), None)
@@ -92,9 +92,9 @@ def test_aggregation(spark: Any, tmp_path: Path) -> None:
     counting = ms.spark.sql(TEXT, {"a": counts(inputs["a"]), "b": inputs["b"]}, "ts", {"b": "3 seconds"}, partitions=2)
     both = ms.spark.sql(TEXT, {name: counts(frame) for name, frame in inputs.items()}, "ts", partitions=3)
     ran = streams.run_all({"one": (counting, tmp_path / "one"), "both": (both, tmp_path / "both")})
-    check(ran["one"], counted(a, ran["one"]), b, late=1)
+    check(ran["one"], count_per_window(a, ran["one"]), b, late=1)
     assert {tuple(report["reached"]) for reports in ran["one"].reports() for report in reports.values()} == {("b",)}
-    check(ran["both"], counted(a, ran["both"]), counted(b, ran["both"]))
+    check(ran["both"], count_per_window(a, ran["both"]), count_per_window(b, ran["both"]))
     assert ran["both"].total("late") == 0
 
 
@@ -116,7 +116,7 @@ def test_deduplication(spark: Any, tmp_path: Path) -> None:
     for name in joined:
         seen: set[int] = set()
         given: Batches = []
-        for rows in judged(twice, ran[name]):
+        for rows in drop_late(twice, ran[name]):
             given.append([row for row in rows if row[1] not in seen])
             seen |= {row[1] for row in rows}
         check(ran[name], given, b)
@@ -137,13 +137,13 @@ def test_stream_stream_join(spark: Any, tmp_path: Path, how: str) -> None:
     rows = pairs.selectExpr("k", "v * 100000 + coalesce(other_v, 0) AS v", "ts")
     joined = ms.spark.sql(TEXT, {"a": rows, "b": inputs["b"]}, "ts", {"b": "1 second"}, partitions=2)
     ran = streams.run(joined, tmp_path / "checkpoint")
-    check(ran, paired(p, q, ran, how), b, late=1)
+    check(ran, pair_rows(p, q, ran, how), b, late=1)
     assert "a" not in {name for reports in ran.reports() for report in reports.values() for name in report["late"]}
 
 
-def paired(p: Batches, q: Batches, ran: Ran, how: str) -> Batches:
+def pair_rows(p: Batches, q: Batches, ran: StreamRun, how: str) -> Batches:
     """What Spark's join gives in each batch: pairs when their second row comes, single rows when they can have none."""
-    left, right = judged(p, ran), judged(q, ran)
+    left, right = drop_late(p, ran), drop_late(q, ran)
     given: Batches = [[] for _ in left]
     for place, rows in enumerate(left):
         for key, value, ts in rows:

@@ -51,7 +51,7 @@ def test_rows_are_judged_by_the_watermark_of_the_batch_before(kind: str, seed: i
         milliseconds = max(before, batch * 1_000 - rng.choice([500, 2_000, 5_000])) if rng.random() < 0.8 else before
         rows = {name: batch_of(rng, batch, before, milliseconds) for name in ("a", "b") if rng.random() < 0.8}
         store = CellStore(spec, parcels, Ledger.from_bytes(stored, "cell 0 of 1"), "cell 0 of 1")
-        cell_batch = CellBatch(spec, store, delivered(spec, rows), milliseconds, 0)
+        cell_batch = CellBatch(spec, store, deliver(spec, rows), milliseconds, 0)
         found, report = cell_batch.run(None)
         stored = store.ledger.to_bytes()
         wanted = engine.push(rows, watermark=milliseconds * 1000 if milliseconds else NONE_YET)
@@ -71,7 +71,7 @@ def batch_of(rng: random.Random, batch: int, before: int, now: int) -> pa.Table:
     return pa.table([pa.array(column, pa.int64()) for column in columns], schema=SCHEMA)
 
 
-def delivered(spec: JoinSpec, rows: dict[str, pa.Table]) -> Delivery:
+def deliver(spec: JoinSpec, rows: dict[str, pa.Table]) -> Delivery:
     delivery = Delivery()
     for name, table in rows.items():
         for part in Router(spec.routing, name).split(table).parts:

@@ -19,7 +19,7 @@ from midstream.spark.commands.control_folder import Control, ControlFolder, TooE
 from midstream.spark.commands.messages import TOO_EARLY, AddressedCommand, Command, address_command, obey
 
 from .conftest import since
-from .streams import LONG, SECOND, Input, Ran, check, expect, join_text, run, start
+from .streams import LONG, SECOND, Input, StreamRun, check, expect, join_text, run, start
 
 pytestmark = pytest.mark.versions
 
@@ -91,7 +91,7 @@ def test_a_running_query_is_migrated_and_waited_for(spark: Any, tmp_path: Path) 
     frames = part(0, 6).frames(spark, tmp_path)
     text = join_text(WINDOWS)
     joined = ms.spark.sql(text, frames, "ts", LONG, partitions=1, control=str(tmp_path / "control"))
-    ran = Ran()
+    ran = StreamRun()
     writer = joined.writeStream.foreachBatch(lambda frame, number: ran.batches.__setitem__(number, frame.toArrow()))
     query = (
         writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(processingTime="0 seconds").start()
@@ -109,7 +109,7 @@ def test_a_running_query_is_migrated_and_waited_for(spark: Any, tmp_path: Path) 
         assert (status.plan, status.percent) == ("((b c) a)", 100.0)
     finally:
         query.stop()
-    filled = Ran({number: table for number, table in ran.batches.items() if table.num_rows})
+    filled = StreamRun({number: table for number, table in ran.batches.items() if table.num_rows})
     expected = expect(Input(ROWS), WINDOWS)
     assert filled.rows == expected.rows
 
@@ -216,7 +216,7 @@ def test_a_folder_under_the_checkpoint_location(spark: Any, tmp_path: Path) -> N
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "all"))
     try:
         joined = ms.spark.sql(join_text(WINDOWS), frames, "ts", LONG, partitions=1)
-        ran = Ran()
+        ran = StreamRun()
         query = start(joined, tmp_path / "checkpoint", ran)
         query.awaitTermination()
         control = ms.spark.control(query)

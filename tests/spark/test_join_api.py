@@ -89,11 +89,11 @@ def test_errors_speak_of_the_arguments(name: str) -> None:
     given, message = WRONG[name]
     arguments = {"on": "o.id = p.order_id", "within": "1 hour", "select": ["*"], **given}
     with pytest.raises(ms.MidstreamError, match=message) as caught:
-        _understood(arguments)
+        _understand(arguments)
     assert "line 1" not in str(caught.value)
 
 
-def _understood(arguments: dict[str, Any]) -> None:
+def _understand(arguments: dict[str, Any]) -> None:
     """What `join` does without DataFrames."""
     written = JoinText({"o": 0, "p": 0}, **arguments)
     try:

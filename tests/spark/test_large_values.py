@@ -53,7 +53,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def opened(results: list[bytes]) -> pa.Table:
+def unpack(results: list[bytes]) -> pa.Table:
     """What the last operator makes of what a cell has returned."""
     batch = pa.record_batch(
         {"cell": pa.array([0] * len(results), pa.int32()), "parcel": pa.array(results, pa.binary())}
@@ -123,7 +123,7 @@ def test_a_host_hands_results_on_while_the_batch_runs(remote: RemoteCell) -> Non
     handed: list[list[bytes]] = []
     outcome = remote.push("", "next", NONE_YET, parcels, [], lambda: None, handed.append)
     assert len(handed) > 2 and all(sum(map(len, some)) < 10_000 for some in handed)
-    check(opened([parcel for some in handed for parcel in some] + outcome.results), 40, 20)
+    check(unpack([parcel for some in handed for parcel in some] + outcome.results), 40, 20)
     assert remote.stamp() == "next" and outcome.report["out"] == 800
 
 
@@ -132,7 +132,7 @@ def test_a_turn_with_more_results_than_spark_takes(small: Path) -> None:
     turn = Turn(SPEC, None, 0, "", NONE_YET, parcels, [], lambda: Loading(None, NONE_YET, []), lambda: None)
     taken = take(turn)
     assert sum(map(len, taken.outcome.results)) < 4_000 and len(list(small.iterdir())) == 1
-    check(opened(taken.outcome.results), 40, 20)
+    check(unpack(taken.outcome.results), 40, 20)
     assert not list(small.iterdir())
 
 
@@ -143,7 +143,7 @@ def test_rows_that_are_stored_are_split_before_they_are_packed() -> None:
     assert pa.concat_tables([from_stored(parcel, "here") for _, parcel in stored]).to_pylist() == table.to_pylist()
 
 
-def loaded(parcels: Iterator[tuple[int, bytes]]) -> Cell:
+def load_cell(parcels: Iterator[tuple[int, bytes]]) -> Cell:
     cell = Cell(SPEC)
     cell.load(Loading(None, NONE_YET, parcels), "")
     return cell
@@ -151,8 +151,8 @@ def loaded(parcels: Iterator[tuple[int, bytes]]) -> Cell:
 
 def test_a_cell_is_loaded_from_more_text_than_one_array_holds() -> None:
     stored = [(LANES["a"], parcel) for first in (0, 20) for _, parcel in to_stored(rows(20, 10, first))]
-    outcome = loaded(iter(stored)).push("", "next", NONE_YET, [(LANES["b"], to_wire(rows(2)))])
-    check(opened(outcome.results), 40, 2)
+    outcome = load_cell(iter(stored)).push("", "next", NONE_YET, [(LANES["b"], to_wire(rows(2)))])
+    check(unpack(outcome.results), 40, 2)
 
 
 @pytest.mark.slow
@@ -165,12 +165,12 @@ def test_a_cell_is_loaded_from_more_than_two_gibibytes(monkeypatch: pytest.Monke
             for _, parcel in to_stored(rows(8, size, first)):
                 yield LANES["a"], parcel
 
-    cell = loaded(stored())
+    cell = load_cell(stored())
     handed: list[Any] = []
 
     def take_names(parcels: list[bytes]) -> None:
         for parcel in parcels:
-            names = pc.utf8_slice_codeunits(opened([parcel])["x"], 0, 10)
+            names = pc.utf8_slice_codeunits(unpack([parcel])["x"], 0, 10)
             handed.extend(names.to_pylist())
 
     outcome = cell.push("", "next", NONE_YET, [(LANES["b"], to_wire(rows(1)))], (), take_names)

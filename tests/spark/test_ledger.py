@@ -231,7 +231,7 @@ def test_a_parcel_that_is_gone_or_damaged_is_told() -> None:
         list(store.read(store.ledger.parcels))
 
 
-def reopened(text: str = TEXT, before: JoinSpec | None = None, **options: Any) -> Ledger:
+def reopen(text: str = TEXT, before: JoinSpec | None = None, **options: Any) -> Ledger:
     """The ledger of one query opened by another."""
     data = open_ledger(None, before or spec_of(), "").to_bytes()
     return open_ledger(data, spec_of(text, **options), "cell 0 of 2")
@@ -247,7 +247,7 @@ def reopened(text: str = TEXT, before: JoinSpec | None = None, **options: Any) -
 )
 def test_a_smaller_window_or_other_outputs_are_taken(text: str) -> None:
     spec = spec_of(text)
-    assert reopened(text, plan="(b a)", strategy="moving-state").windows == spec.windows
+    assert reopen(text, plan="(b a)", strategy="moving-state").windows == spec.windows
 
 
 @pytest.mark.parametrize(
@@ -274,16 +274,16 @@ def test_a_smaller_window_or_other_outputs_are_taken(text: str) -> None:
 )
 def test_what_the_checkpoint_cannot_serve_is_refused(text: str, told: str | None) -> None:
     if told is None:
-        assert reopened(text).columns == spec_of(text).columns  # keys and event times are always kept
+        assert reopen(text).columns == spec_of(text).columns  # keys and event times are always kept
         return
     with pytest.raises(ms.SparkError, match=f"cell 0 of 2: .*{told}"):
-        reopened(text)
+        reopen(text)
 
 
 def test_a_column_that_was_not_kept_is_refused() -> None:
     before = spec_of(TEXT.replace("SELECT a.v, b.v AS w", "SELECT b.v AS w"))
     with pytest.raises(ms.SparkError, match=r"cell 0 of 2: the checkpoint did not keep column 'v' of 'a'; use only"):
-        reopened(before=before)
+        reopen(before=before)
 
 
 def test_a_column_of_another_type_is_refused() -> None:
@@ -320,7 +320,7 @@ def test_stored_parcels_leave_by_the_windows_of_now(before: str, now: str, until
 
 def test_a_larger_window_is_taken_where_that_is_allowed() -> None:
     larger = TEXT.replace("10 SECONDS", "1 HOUR")
-    assert reopened(larger, allow_incomplete=True).windows[0][1] == 3600 * SECOND
+    assert reopen(larger, allow_incomplete=True).windows[0][1] == 3600 * SECOND
 
 
 def test_a_join_is_refused_before_its_start_only_if_no_ledger_fits_it() -> None:

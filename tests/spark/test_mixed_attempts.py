@@ -26,7 +26,7 @@ WINDOWS: dict[str, int | None] = {"a": 30 * SECOND, "b": 30 * SECOND}
 BATCHES, MORE, ROWS = 4, 2, 15_000
 
 
-def given() -> Input:
+def make_input() -> Input:
     """Parcels of these are large enough to be stored as they come, where that is allowed."""
     rng = random.Random(3)
 
@@ -36,7 +36,7 @@ def given() -> Input:
     return Input({name: [[row(batch) for _ in range(ROWS)] for batch in range(BATCHES + MORE)] for name in WINDOWS})
 
 
-def start(spark: Any, folder: Path, checkpoint: Path, settings: dict[str, str]) -> streams.Ran:
+def start(spark: Any, folder: Path, checkpoint: Path, settings: dict[str, str]) -> streams.StreamRun:
     session = spark.newSession()
     for name, value in settings.items():
         session.conf.set(name, value)
@@ -48,7 +48,7 @@ def part(input_: Input, begin: int, end: int) -> Input:
     return Input({name: batches[begin:end] for name, batches in input_.batches.items()})
 
 
-def shuffled(input_: Input, seed: int) -> Input:
+def shuffle_rows(input_: Input, seed: int) -> Input:
     rng = random.Random(seed)
     return Input({name: [rng.sample(rows, len(rows)) for rows in batches] for name, batches in input_.batches.items()})
 
@@ -76,10 +76,10 @@ def overlay(source: Path, target: Path, chosen: Callable[[Path], bool]) -> None:
 @pytest.mark.slow
 def test_the_files_of_attempts_in_every_mix(spark: Any, tmp_path: Path) -> None:
     """One attempt and another have left logs of changes, a third has left snapshots."""
-    whole = given()
+    whole = make_input()
     first, second, third = (tmp_path / f"checkpoint{at}" for at in range(3))
     for at, checkpoint in enumerate((first, second, third)):
-        shuffled(part(whole, 0, BATCHES), at).write(tmp_path / str(at))
+        shuffle_rows(part(whole, 0, BATCHES), at).write(tmp_path / str(at))
         settings = {CHECKPOINT_FORMAT: "1", CHANGELOG: "false" if at == 2 else "true"}
         start(spark, tmp_path / str(at), checkpoint, settings)
     assert parcels(spark, first, "1") == parcels(spark, second, "1") == parcels(spark, third, "1")
@@ -100,10 +100,10 @@ def test_the_files_of_attempts_in_every_mix(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_parcels_are_stored_as_they_come_where_attempts_are_told_apart(spark: Any, tmp_path: Path) -> None:
-    whole = given()
+    whole = make_input()
     stored = []
     for at in range(2):
-        shuffled(part(whole, 0, 1), at).write(tmp_path / str(at))
+        shuffle_rows(part(whole, 0, 1), at).write(tmp_path / str(at))
         start(spark, tmp_path / str(at), tmp_path / f"checkpoint{at}", {CHECKPOINT_FORMAT: ATTEMPTS_APART})
         stored.append(parcels(spark, tmp_path / f"checkpoint{at}", ATTEMPTS_APART))
     assert stored[0] and stored[0] != stored[1]

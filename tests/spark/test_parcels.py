@@ -61,10 +61,10 @@ COLUMNS: dict[str, pa.Array] = {
 
 def equal(left: pa.Table, right: pa.Table) -> bool:
     """Equal in type and values; NaN is NaN, and -0.0 is not 0.0."""
-    return left.schema.equals(right.schema) and shown(left) == shown(right)
+    return left.schema.equals(right.schema) and show(left) == show(right)
 
 
-def shown(table: pa.Table) -> str:
+def show(table: pa.Table) -> str:
     """The values as text; timestamps as numbers, since Python's do not go that far."""
     columns = [column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column for column in table.columns]
     return repr([column.to_pylist() for column in columns])

@@ -156,7 +156,7 @@ def test_idle_cells_are_called_and_purge(spark: Any, tmp_path: Path) -> None:
     later = [[(key, 100 * number + v, number * 20 * SECOND + v) for v in range(5)] for number in range(1, 4)]
     given = Input({name: [first, *later] for name in WINDOWS})
     frame = ms.spark.sql(streams.join_text(WINDOWS), given.frames(spark, tmp_path), "ts", "1 second", partitions=2)
-    query = streams.start(frame, tmp_path / "checkpoint", ran := streams.Ran())
+    query = streams.start(frame, tmp_path / "checkpoint", ran := streams.StreamRun())
     query.awaitTermination()
     ran.progress = list(query.recentProgress)
     streams.check(ran, streams.expect(given, WINDOWS, ran.watermarks))
@@ -196,7 +196,7 @@ def test_two_joins_in_one_query_do_not_mix_their_reports(spark: Any, tmp_path: P
         ).toDF("x", "y", "valid_from", "valid_to")
         for name, own in windows.items()
     ]
-    ran = streams.Ran()
+    ran = streams.StreamRun()
     query = streams.start(joins[0].union(joins[1]), tmp_path / "checkpoint", ran)
     query.awaitTermination()
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()

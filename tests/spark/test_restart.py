@@ -33,7 +33,7 @@ def batches(shift: int) -> list[list[tuple[Any, Any, int | None]]]:
 GIVEN = Input({name: batches(place) for place, name in enumerate(WINDOWS)})
 
 
-class Stopped:
+class StoppedQuery:
     """A query that has run for two batches, and the folder of its input, which has more by now."""
 
     def __init__(self, spark: Any, folder: Path):
@@ -53,37 +53,37 @@ class Stopped:
 
 
 @pytest.fixture(scope="module")
-def stopped(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Stopped:
-    return Stopped(spark, tmp_path_factory.mktemp("stopped"))
+def stopped(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> StoppedQuery:
+    return StoppedQuery(spark, tmp_path_factory.mktemp("stopped"))
 
 
-def expected(ran: streams.Ran, windows: dict[str, int | None] = WINDOWS) -> list[streams.Rows]:
+def expect_after_restart(ran: streams.StreamRun, windows: dict[str, int | None] = WINDOWS) -> list[streams.Rows]:
     """What the batches after the restart have to give."""
     marks = [None] * BEFORE + ran.watermarks
     return streams.expect(GIVEN, windows, marks).by_batch[BEFORE:]
 
 
-def check(ran: streams.Ran, windows: dict[str, int | None] = WINDOWS) -> None:
-    rows = expected(ran, windows)
+def check(ran: streams.StreamRun, windows: dict[str, int | None] = WINDOWS) -> None:
+    rows = expect_after_restart(ran, windows)
     assert ran.rows_by_batch()[:AFTER] == rows and all(rows)
     assert not any(ran.rows_by_batch()[AFTER:])
 
 
-def plans(ran: streams.Ran) -> set[str]:
+def plans(ran: streams.StreamRun) -> set[str]:
     return {report["plan"] for reports in ran.reports() for report in reports.values()}
 
 
 # What goes on --------------------------------------------------------------------------------------------------------
 
 
-def test_the_first_run_followed_its_schedule(stopped: Stopped) -> None:
+def test_the_first_run_followed_its_schedule(stopped: StoppedQuery) -> None:
     everything = streams.expect(GIVEN, WINDOWS, stopped.ran.watermarks)
     assert stopped.ran.rows_by_batch()[:BEFORE] == everything.by_batch[:BEFORE]
     assert {report["plan"] for report in stopped.ran.reports()[0].values()} == {STARTED}
     assert {report["plan"] for report in stopped.ran.reports()[BEFORE - 1].values()} == {MOVED}
 
 
-def test_the_stored_plan_goes_on(stopped: Stopped, tmp_path: Path) -> None:
+def test_the_stored_plan_goes_on(stopped: StoppedQuery, tmp_path: Path) -> None:
     """Only windows are read back: every join state is a hole at first, and the migration tells how they fill."""
     ran = streams.run(stopped.query(), stopped.copy(tmp_path))
     check(ran)
@@ -95,7 +95,7 @@ def test_the_stored_plan_goes_on(stopped: Stopped, tmp_path: Path) -> None:
     assert {report["place"] for report in ran.reports()[1].values()} == {"host"}
 
 
-def test_another_plan_strategy_and_smaller_windows(stopped: Stopped, tmp_path: Path) -> None:
+def test_another_plan_strategy_and_smaller_windows(stopped: StoppedQuery, tmp_path: Path) -> None:
     smaller = {**WINDOWS, "a": 9 * SECOND, "c": 2 * SECOND}
     query = stopped.query(streams.join_text(smaller), plan=OTHER, strategy="moving-state")
     ran = streams.run(query, stopped.copy(tmp_path))
@@ -103,20 +103,20 @@ def test_another_plan_strategy_and_smaller_windows(stopped: Stopped, tmp_path: P
     assert plans(ran) == {OTHER}
 
 
-def test_no_plan_in_the_code_keeps_the_stored_one(stopped: Stopped, tmp_path: Path) -> None:
+def test_no_plan_in_the_code_keeps_the_stored_one(stopped: StoppedQuery, tmp_path: Path) -> None:
     ran = streams.run(stopped.query(plan=None), stopped.copy(tmp_path))
     check(ran)
     assert plans(ran) == {MOVED}
 
 
-def test_a_larger_window_that_counts_from_now(stopped: Stopped, tmp_path: Path) -> None:
+def test_a_larger_window_that_counts_from_now(stopped: StoppedQuery, tmp_path: Path) -> None:
     larger = {**WINDOWS, "b": 3600 * SECOND}
     query = stopped.query(streams.join_text(larger), allow_incomplete=True)
     ran = streams.run(query, stopped.copy(tmp_path))
-    most = expected(ran, larger)
+    most = expect_after_restart(ran, larger)
     found = ran.rows_by_batch()[:AFTER]
     # No result that all windows would have is missing; what was purged before the restart is.
-    strict = {(row[:3], row[3]) for rows in expected(ran) for row in rows}
+    strict = {(row[:3], row[3]) for rows in expect_after_restart(ran) for row in rows}
     assert all(not rows - all_of for rows, all_of in zip(found, most, strict=True))
     assert strict <= {(row[:3], row[3]) for rows in found for row in rows}
 
@@ -142,7 +142,7 @@ def test_a_larger_window_that_counts_from_now(stopped: Stopped, tmp_path: Path) 
     ],
 )
 def test_what_the_checkpoint_cannot_serve(
-    stopped: Stopped,
+    stopped: StoppedQuery,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     text: str,
@@ -160,7 +160,7 @@ def test_what_the_checkpoint_cannot_serve(
 
 
 @pytest.mark.slow
-def test_another_order_of_the_keys(stopped: Stopped, tmp_path: Path) -> None:
+def test_another_order_of_the_keys(stopped: StoppedQuery, tmp_path: Path) -> None:
     """The same predicates in another order are the same routing."""
     text = TEXT.replace("a.k = b.k AND b.k = c.k", "c.k = b.k AND b.k = a.k")
     ran = streams.run(stopped.query(text), stopped.copy(tmp_path))
@@ -174,12 +174,12 @@ CHAIN = (
 
 
 @pytest.mark.slow
-def test_other_rates_and_another_order_in_from(stopped: Stopped, tmp_path: Path) -> None:
+def test_other_rates_and_another_order_in_from(stopped: StoppedQuery, tmp_path: Path) -> None:
     """A chain on two keys lays its cells out by the rates."""
     streams.run(stopped.query(CHAIN), tmp_path / "checkpoint")
     Input({name: rows[:1] for name, rows in GIVEN.batches.items()}).write(stopped.folder, BEFORE + AFTER)
     try:
-        for options, other in [({"rates": {"c": 50}}, "share"), ({"text": reordered(CHAIN)}, "a.k")]:
+        for options, other in [({"rates": {"c": 50}}, "share"), ({"text": reorder(CHAIN)}, "a.k")]:
             found = streams.failure(
                 stopped.query(**{"text": CHAIN, "plan": STARTED, **options}), tmp_path / "checkpoint"
             )
@@ -190,7 +190,7 @@ def test_other_rates_and_another_order_in_from(stopped: Stopped, tmp_path: Path)
             (stopped.folder / name / f"{BEFORE + AFTER:05d}.parquet").unlink()
 
 
-def reordered(text: str) -> str:
+def reorder(text: str) -> str:
     return text.replace("a [RANGE 9 SECONDS], b [RANGE 9 SECONDS]", "b [RANGE 9 SECONDS], a [RANGE 9 SECONDS]")
 
 
@@ -247,7 +247,7 @@ def test_a_changed_query_is_refused_although_no_rows_are_new(spark: Any, tmp_pat
     assert not streams.run(query(plan=OTHER), tmp_path / "checkpoint").batches
     larger = streams.join_text({**WINDOWS, "b": 3600 * SECOND})
     accepted = query(larger, allow_incomplete=True)
-    failed = streams.start(query(larger), tmp_path / "checkpoint", streams.Ran())
+    failed = streams.start(query(larger), tmp_path / "checkpoint", streams.StreamRun())
     with pytest.raises(Exception, match="window"):
         failed.awaitTermination()
     told = ms.spark.reason(failed)

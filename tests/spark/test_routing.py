@@ -278,17 +278,17 @@ def cells_by_row(found: Split, lane: int) -> dict[int, list[int]]:
     return cells
 
 
-def numbered(ids: list[Any], **more: list[Any]) -> pa.Table:
+def number_rows(ids: list[Any], **more: list[Any]) -> pa.Table:
     columns = {name: more.get(name, [None] * len(ids)) for name in SCHEMA.names}
     return pa.table({**columns, "id": ids, "ts": list(range(len(ids)))}, schema=SCHEMA)
 
 
 def test_copies_go_along_the_other_dimension() -> None:
     routing = routing_for(CHAIN, 4)
-    copied = cells_by_row(split(routing, "o", numbered(list(range(50)))), 0)
+    copied = cells_by_row(split(routing, "o", number_rows(list(range(50)))), 0)
     for cells in copied.values():
         assert len(cells) == 2 and cells[1] - cells[0] == 2, "same x, every y"
-    single = cells_by_row(split(routing, "p", numbered(list(range(50)), n=list(range(50)))), 1)
+    single = cells_by_row(split(routing, "p", number_rows(list(range(50)), n=list(range(50)))), 1)
     assert all(len(cells) == 1 for cells in single.values())
     for ts, cells in single.items():
         assert cells[0] in copied[ts], "the row with the same id meets it"
@@ -296,7 +296,7 @@ def test_copies_go_along_the_other_dimension() -> None:
 
 def test_home_rows_come_first() -> None:
     routing = routing_for(KEY, 4, hot_keys={"o.id": [1]})
-    found = split(routing, "p", numbered([1, 2, 3, 1, 4, 5, 6, 7, 8, 9, 1]))
+    found = split(routing, "p", number_rows([1, 2, 3, 1, 4, 5, 6, 7, 8, 9, 1]))
     homes: collections.Counter[int] = collections.Counter()
     for part in found.parts:
         homes.update(part.rows.column("ts").to_pylist()[: part.home])
@@ -309,14 +309,16 @@ def test_home_rows_come_first() -> None:
 
 def test_hot_rows_are_spread_evenly() -> None:
     routing = routing_for(KEY, 8, hot_keys={"p.id": [1]})
-    found = split(routing, "o", numbered([1] * 16_000))
+    found = split(routing, "o", number_rows([1] * 16_000))
     counts = [part.rows.num_rows for part in found.parts]
     assert len(counts) == 8 and max(abs(count - 2000) for count in counts) < 300
 
 
 @pytest.mark.parametrize("cells", [2, 3, 8])
 def test_consecutive_integers_are_spread_evenly(cells: int) -> None:
-    counts = [part.rows.num_rows for part in split(routing_for(KEY, cells), "o", numbered(list(range(24_000)))).parts]
+    counts = [
+        part.rows.num_rows for part in split(routing_for(KEY, cells), "o", number_rows(list(range(24_000)))).parts
+    ]
     mean = 24_000 / cells
     assert len(counts) == cells and max(abs(count - mean) for count in counts) < 6 * mean**0.5
 
@@ -338,7 +340,7 @@ def test_where_a_row_goes_does_not_depend_on_where_it_stands() -> None:
 
 def test_rows_that_do_not_travel_are_counted() -> None:
     query = make("SELECT o.ts FROM o [W], p [W] WHERE o.id = p.id AND o.n > 3")
-    rows = numbered([1, None, 2, 3], n=[4, 5, 1, 9]).set_column(12, "ts", pa.array([1, 2, 3, None], pa.int64()))
+    rows = number_rows([1, None, 2, 3], n=[4, 5, 1, 9]).set_column(12, "ts", pa.array([1, 2, 3, None], pa.int64()))
     for cells in (1, 2):
         found = split(routing_for(query, cells), "o", rows)
         assert (found.rows, found.dropped, found.rejected) == (4, 2, 1)
@@ -349,14 +351,14 @@ def test_rows_that_do_not_travel_are_counted() -> None:
 
 def test_a_row_that_travels_in_two_lanes_is_counted_once() -> None:
     query = make("SELECT a.ts FROM o [W] a, o [W] b WHERE a.id = b.id AND a.n > 3 AND b.n < 6")
-    found = split(routing_for(query, 2), "o", numbered([1, 2, 3, None], n=[5, 9, 0, 5]))
+    found = split(routing_for(query, 2), "o", number_rows([1, 2, 3, None], n=[5, 9, 0, 5]))
     assert found.dropped == 1
     assert [sum(part.home for part in found.parts if part.lane == lane) for lane in (0, 1)] == [2, 1]
     assert [sum(part.rows.num_rows for part in found.parts if part.lane == lane) for lane in (0, 1)] == [2, 2]
 
 
 def test_one_cell_takes_the_columns_as_they_are() -> None:
-    rows = numbered(list(range(10))).combine_chunks()
+    rows = number_rows(list(range(10))).combine_chunks()
     (part,) = split(routing_for(KEY, 1), "o", rows).parts
     address = part.rows.column("id").chunk(0).buffers()[1].address
     assert address == rows.column("id").chunk(0).buffers()[1].address
@@ -399,7 +401,7 @@ def test_unknown_streams_and_missing_columns() -> None:
 def test_the_hash_never_changes(column: str, values: list[Any], cells: str) -> None:
     """Rows that a checkpoint keeps were routed by it: if this fails, `HASH_FORMAT` needs another number."""
     query = make(f"SELECT o.ts FROM o [W], p [W] WHERE o.{column} = p.{column}")
-    rows = numbered([None] * len(values), **{column: values}) if column != "id" else numbered(values)
+    rows = number_rows([None] * len(values), **{column: values}) if column != "id" else number_rows(values)
     found = cells_by_row(split(routing_for(query, 10), "o", rows), 0)
     assert "".join(str(found[ts][0]) for ts in range(len(values))) == cells
 

@@ -14,7 +14,7 @@ from midstream.cql.model import Cast, Column, Query
 from midstream.spark.routing.rules import Routing, routing_for
 from tests.oracle.cases import make_case
 from tests.oracle.compare import difference, multiset, rows_of
-from tests.oracle.dress import dressed
+from tests.oracle.dress import dress_push
 from tests.oracle.predicates import KINDS
 from tests.oracle.run import expect, make_query
 from tests.oracle.spec import Case, array_of
@@ -66,7 +66,7 @@ def check(seed: int, cells: Sequence[int] = CELLS, **shape: Any) -> None:
         run = CellsRun(routing, case.tables())
         rng = random.Random(seed)
         for number, (push, rows) in enumerate(zip(case.pushes, expected.by_push(case), strict=True)):
-            found = run.push(dressed(case, push, rng, only_arrow=True), expected.acceptance.watermarks[number + 1])
+            found = run.push(dress_push(case, push, rng, only_arrow=True), expected.acceptance.watermarks[number + 1])
             different = difference(rows, multiset(row for table in found for row in rows_of(table)), names)
             assert different is None, (
                 f"seed {seed}, {shape}, push {number}: {different}\n{case.text}\n{routing.explain()}"

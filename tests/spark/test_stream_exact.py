@@ -22,7 +22,7 @@ from tests.oracle.run import expect as expect_case
 from tests.oracle.spec import Case, Push, push_tables
 
 from . import streams
-from .streams import LONG, SECOND, Input, Ran
+from .streams import LONG, SECOND, Input, StreamRun
 
 NONE_YET = -(2**62)
 
@@ -80,7 +80,7 @@ def frames_of(spark: Any, case: Case, folder: Path) -> dict[str, Any]:
     return frames
 
 
-def joined(spark: Any, case: Case, folder: Path, enough_delay: bool, partitions: int, **options: Any) -> Any:
+def join_case(spark: Any, case: Case, folder: Path, enough_delay: bool, partitions: int, **options: Any) -> Any:
     delays = {name: LONG if enough_delay else f"{case.sources[name].delay} microseconds" for name in case.streams}
     return ms.spark.sql(
         case.text,
@@ -92,7 +92,7 @@ def joined(spark: Any, case: Case, folder: Path, enough_delay: bool, partitions:
     )
 
 
-def check(case: Case, ran: Ran, enough_delay: bool, label: str) -> Acceptance:
+def check(case: Case, ran: StreamRun, enough_delay: bool, label: str) -> Acceptance:
     """Each batch against the naive join over the watermarks that Spark had, all of it against DuckDB."""
     given = [NONE_YET if mark is None else mark for mark in ran.watermarks]
     replayed = case.with_pushes(Push(push.rows, given[min(at, len(given) - 1)]) for at, push in enumerate(case.pushes))
@@ -113,7 +113,7 @@ def check(case: Case, ran: Ran, enough_delay: bool, label: str) -> Acceptance:
     return expected.acceptance
 
 
-def check_counters(case: Case, ran: Ran, acceptance: Acceptance, label: str) -> None:
+def check_counters(case: Case, ran: StreamRun, acceptance: Acceptance, label: str) -> None:
     """Every row is counted once: in, dropped (by a filter or a null key) or rejected; late ones are among the first."""
     rejected = sum(sum(counts.values()) for counts in acceptance.counts(reason_is_late=False).values())
     late = sum(sum(counts.values()) for counts in acceptance.counts(reason_is_late=True).values())
@@ -133,7 +133,7 @@ def check_seeds(spark: Any, folder: Path, seeds: range, batches: int, **shape: A
         rng = random.Random(case.seed)
         partitions = 1 if case.has_rows_windows else rng.choice([1, 2, 3])
         plan = rng.choice([None, *case.plans])
-        frame = joined(spark, case, folder / name, enough[name], partitions, plan=plan)
+        frame = join_case(spark, case, folder / name, enough[name], partitions, plan=plan)
         frames[name] = frame, folder / name / "checkpoint"
     for name, ran in streams.run_all(frames).items():
         check(cases[name], ran, enough[name], f"seed {name}, {batches} batches, {shape}")
@@ -179,9 +179,9 @@ def test_larger_input(spark: Any, tmp_path: Path, seed: int) -> None:
 WINDOWS: dict[str, int | None] = {"a": 3 * SECOND, "b": 5 * SECOND, "c": 4 * SECOND}
 
 
-def run_until(frame: Any, checkpoint: Path, batches: int) -> Ran:
+def run_until(frame: Any, checkpoint: Path, batches: int) -> StreamRun:
     """Run a query without end until so many batches are out."""
-    ran, done = Ran(), threading.Event()
+    ran, done = StreamRun(), threading.Event()
     take = streams.collector(ran)
 
     def collect(rows: Any, number: int) -> None:

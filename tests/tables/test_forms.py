@@ -36,7 +36,7 @@ class Exports:
         setattr(type(self), method, lambda self, *arguments: getattr(held, method)(*arguments))
 
 
-def exporting(method: str, held: Any) -> Any:
+def make_exporter(method: str, held: Any) -> Any:
     return type("Exporter", (Exports,), {})(method, held)
 
 
@@ -49,8 +49,8 @@ FORMS = {
     "table": lambda: pa.table(COLUMNS, schema=ORDERS),
     "batch": lambda: pa.record_batch(COLUMNS, schema=ORDERS),
     "reader": lambda: pa.table(COLUMNS, schema=ORDERS).to_reader(),
-    "stream": lambda: exporting("__arrow_c_stream__", pa.table(COLUMNS, schema=ORDERS)),
-    "array": lambda: exporting("__arrow_c_array__", pa.record_batch(COLUMNS, schema=ORDERS)),
+    "stream": lambda: make_exporter("__arrow_c_stream__", pa.table(COLUMNS, schema=ORDERS)),
+    "array": lambda: make_exporter("__arrow_c_array__", pa.record_batch(COLUMNS, schema=ORDERS)),
     "pandas": lambda: pd.DataFrame(COLUMNS),
     "pandas with an index": lambda: pd.DataFrame(COLUMNS, index=[7, 9]),
     "pandas on arrow": lambda: pd.DataFrame(COLUMNS).convert_dtypes(dtype_backend="pyarrow"),
@@ -73,7 +73,7 @@ FORMS = {
 }
 
 
-def made(orders: Any = ORDERS, payments: Any = PAYMENTS, **options: Any) -> ms.Engine:
+def make_engine(orders: Any = ORDERS, payments: Any = PAYMENTS, **options: Any) -> ms.Engine:
     return ms.Engine(ms.query(TEXT, schemas={"orders": orders, "payments": payments}, event_time="ts"), **options)
 
 
@@ -85,13 +85,13 @@ def results(engine: ms.Engine, orders: Any) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_rows_in_every_form(form: str) -> None:
-    assert results(made(), FORMS[form]()) == EXPECTED
+    assert results(make_engine(), FORMS[form]()) == EXPECTED
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form not in ("other spelling", "more columns")])
 def test_a_schema_by_example_in_every_form(form: str) -> None:
     """The example tells the columns; what is pushed later may have another form."""
-    engine = made(orders=FORMS[form]())
+    engine = make_engine(orders=FORMS[form]())
     assert engine.query.schemas["orders"].names == ["ts", "id", "name"]
     assert engine.query.schemas["orders"].metadata is None
     assert results(engine, FORMS["table"]() if form != "numpy columns" else FORMS[form]()) == EXPECTED
@@ -99,7 +99,7 @@ def test_a_schema_by_example_in_every_form(form: str) -> None:
 
 SCHEMAS = {
     "pyarrow": ORDERS,
-    "exported": exporting("__arrow_c_schema__", ORDERS),
+    "exported": make_exporter("__arrow_c_schema__", ORDERS),
     "polars": pl.DataFrame(COLUMNS).schema,
     "names of types": {"ts": "timestamp[us]", "id": "bigint", "name": "string"},
     "types of Python": {"ts": datetime.datetime, "id": int, "name": str},
@@ -111,14 +111,14 @@ SCHEMAS = {
 
 @pytest.mark.parametrize("form", SCHEMAS)
 def test_schemas_in_every_form(form: str) -> None:
-    engine = made(orders=SCHEMAS[form])
+    engine = make_engine(orders=SCHEMAS[form])
     assert engine.query.schemas["orders"] == ORDERS
     assert results(engine, COLUMNS) == EXPECTED
 
 
 def test_a_schema_does_not_consume_a_reader() -> None:
     reader = FORMS["reader"]()
-    assert results(made(orders=reader), reader) == EXPECTED
+    assert results(make_engine(orders=reader), reader) == EXPECTED
 
 
 def test_static_tables_in_every_form() -> None:
@@ -131,7 +131,7 @@ def test_static_tables_in_every_form() -> None:
 
 
 def test_pieces_and_resume_take_every_form() -> None:
-    engine = made()
+    engine = make_engine()
     for form in ("pandas", "rows"):
         assert list(engine.push_batches({"orders": FORMS[form]()})) == []
     resumed = ms.Engine.resume(engine.query, {"orders": FORMS["polars"]()}, MORNING)
@@ -140,14 +140,14 @@ def test_pieces_and_resume_take_every_form() -> None:
 
 def test_what_is_missing_is_null() -> None:
     rows = [{"ts": TIMES[0], "id": 1}, {"ts": TIMES[1], "id": 2, "name": "bob"}]
-    assert results(made(), rows) == [(1, None, 12.5)]
+    assert results(make_engine(), rows) == [(1, None, 12.5)]
     frame = pd.DataFrame({"ts": [*TIMES, pd.NaT], "id": [1, None, 2], "name": [None, "bob", "eve"]})
-    engine = made()
+    engine = make_engine()
     assert results(engine, frame) == [(1, None, 12.5)]
     assert engine.stats().rejected["orders"] == {"null event time": 1}
-    assert results(made(), frame.to_dict("records")) == [(1, None, 12.5)]
-    assert results(made(), []) == []
-    assert results(made(), {**COLUMNS, "name": [None, None]}) == [(1, None, 12.5)]
+    assert results(make_engine(), frame.to_dict("records")) == [(1, None, 12.5)]
+    assert results(make_engine(), []) == []
+    assert results(make_engine(), {**COLUMNS, "name": [None, None]}) == [(1, None, 12.5)]
 
 
 def test_nan_is_missing_in_pandas_alone() -> None:
@@ -187,14 +187,14 @@ AWARE = [time.replace(tzinfo=datetime.timezone.utc) for time in TIMES]
 
 
 def test_moments_with_a_zone() -> None:
-    engine = made(ZONED, {"ts": "timestamp[us, tz=UTC]", "id": int, "amount": float})
+    engine = make_engine(ZONED, {"ts": "timestamp[us, tz=UTC]", "id": int, "amount": float})
     east = [time.astimezone(datetime.timezone(datetime.timedelta(hours=2))) for time in AWARE]
     engine.push({"orders": {**COLUMNS, "ts": east}})
     out = engine.push({"payments": [{"ts": AWARE[1], "id": 1, "amount": 12.5}]})
     assert out.column("valid_from").to_pylist() == [AWARE[1]]
 
 
-def failing() -> Iterator[pa.RecordBatch]:
+def read_and_fail() -> Iterator[pa.RecordBatch]:
     yield pa.record_batch(COLUMNS, schema=ORDERS)
     raise RuntimeError("the source is gone")
 
@@ -226,7 +226,7 @@ REFUSED = {
     "zone": ({**COLUMNS, "ts": AWARE}, r"column 'ts' of 'orders' is timestamp\[us, tz=UTC\] and does not cast"),
     "half a zone": ({**COLUMNS, "ts": [TIMES[0], AWARE[1]]}, "mixes datetimes with and without a time zone"),
     "failing": (
-        pa.RecordBatchReader.from_batches(ORDERS, failing()),
+        pa.RecordBatchReader.from_batches(ORDERS, read_and_fail()),
         "push: 'orders' is pyarrow.RecordBatchReader, which cannot be read as a table: .*the source is gone",
     ),
 }
@@ -235,7 +235,7 @@ REFUSED = {
 @pytest.mark.parametrize("form", REFUSED)
 def test_what_does_not_fit_is_refused_by_name(form: str) -> None:
     given, message = REFUSED[form]
-    engine = made()
+    engine = make_engine()
     before = engine.stats()
     with pytest.raises(InputError, match=message.replace("(", r"\(").replace(")", r"\)")):
         engine.push({"orders": given})
@@ -244,7 +244,7 @@ def test_what_does_not_fit_is_refused_by_name(form: str) -> None:
 
 
 def test_naive_moments_do_not_fit_a_zone() -> None:
-    engine = made(ZONED, {"ts": "timestamp[us, UTC]", "id": int, "amount": float})
+    engine = make_engine(ZONED, {"ts": "timestamp[us, UTC]", "id": int, "amount": float})
     with pytest.raises(InputError, match=r"is timestamp\[us\] and does not cast to timestamp\[us, tz=UTC\]"):
         engine.push({"orders": COLUMNS})
 
@@ -266,7 +266,7 @@ def test_naive_moments_do_not_fit_a_zone() -> None:
 )
 def test_schemas_that_do_not_fit_are_refused_by_name(given: Any, message: str) -> None:
     with pytest.raises(QueryError, match=message):
-        made(orders=given)
+        make_engine(orders=given)
 
 
 def test_a_wrong_static_table_is_refused_by_name() -> None:

@@ -15,7 +15,7 @@ _ROOT = Path(__file__).parents[3]
 _WANTED = ("midstream", "pandas", "protobuf")
 
 
-def packed(folder: Path) -> Path:
+def pack_environment(folder: Path) -> Path:
     """Make the environment from what is installed here, so that nothing has to be fetched, and pack it beside it."""
     made = folder / "environment"
     venv.create(made, symlinks=True)

@@ -110,7 +110,7 @@ def _submit_environment(master: str, folder: Path) -> None:
         master,
         _JOB,
         folder,
-        *("--archives", f"{environment.packed(folder)}#environment"),
+        *("--archives", f"{environment.pack_environment(folder)}#environment"),
         *("--conf", "spark.pyspark.python=./environment/bin/python"),
     )
 
