@@ -36,7 +36,7 @@ def engine_html(
     windows = {state.aliases: state for state in stats.states if state.kind == "window"}
     joins = [state for state in stats.states if state.kind == "join"]
     own = len(kind.state_shapes(query, plan))
-    # While two plans run, the states of the one that goes come first, and may be called alike.
+    # While two plans run, the states of the old plan come first, and states of both may have the same name.
     leading = joins[: len(joins) - own] if ended is None else []
     states = {state.aliases: state for state in joins[len(leading) :]}
 

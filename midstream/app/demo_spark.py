@@ -38,7 +38,7 @@ def run(story: Story, console: Console, out: Path) -> bool:
     with scratch_folder("demo") as folder, log_path.open("wb") as log:
         _write(story, folder, console)
         compile_kernels(console)
-        # Imported here: it needs PySpark, and all that can be said without it has been said.
+        # Imported here because it needs PySpark; every check that works without PySpark is done by now.
         from midstream.spark.jobs import demo
 
         job = demo.Job(

@@ -87,7 +87,7 @@ def run(story: Shop, console: Console, out: Path) -> bool:
         with console.status("starting a Kafka broker"):
             broker = stack.enter_context(Broker(jars["broker"], java.path))
         console.print(f"a Kafka broker listens on {broker.address}", highlight=False)
-        # Imported here: it needs PySpark, and all that can be said without it has been said.
+        # Imported here because it needs PySpark; every check that works without PySpark is done by now.
         from midstream.spark.jobs import demo, demo_kafka
 
         job = make_job(folder, broker.address, most_rows=story.rows)

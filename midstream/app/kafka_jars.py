@@ -89,7 +89,7 @@ BROKER = Bundle(
     ("org.apache.kafka:kafka_2.13:4.1.0", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"),
     is_complete=True,
 )
-#: Tried together on Spark 4.3. What these jars need beside each other, Spark has.
+#: Tested together on Spark 4.3, which has all other jars that these need.
 CONNECTOR = Bundle(
     "connector",
     (

@@ -61,7 +61,7 @@ def instants(times: pa.Array, zone: str) -> pa.Array:
     if pc.any(extreme).as_py():
         shown_time = pc.if_else(extreme, pa.scalar(None, pa.int64()), shown_time)
         times = shown_time.cast(times.type)
-    # In a gap Arrow gives the last instant before it; what is off from UTC there is off for the whole gap.
+    # In a gap Arrow gives the last instant before it, whose offset from UTC holds for the whole gap.
     before = pc.assume_timezone(times, zone, ambiguous="earliest", nonexistent="earliest")
     offset = pc.subtract(pc.local_timestamp(before).cast(pa.int64()), before.cast(pa.int64()))
     return pc.subtract(shown_time, offset).cast(pa.timestamp(unit, zone))

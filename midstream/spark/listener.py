@@ -36,7 +36,7 @@ class JoinListener(QuickListener):
         #: The joins whose queries have not started yet.
         self._expected: set[str] = set()
         self._folders: dict[str, str] = {}
-        #: The joins without control, by what tells them apart: commands do not make a batch that checks them.
+        #: The joins without control, by their unique ids: no command makes a batch that checks them.
         self._unchecked: dict[str, JoinSpec] = {}
         #: The control folders of the joins of each query run.
         self._told: dict[str, dict[str, ControlFolder]] = {}

@@ -46,7 +46,7 @@ def reason_in(text: str) -> str:
     """
     ours = _OURS.findall(text)
     if ours:
-        # An error of ours that was made into another stands before it.
+        # If an error of ours was wrapped into another one, ours comes first.
         return str(next((told for kind, told in ours if kind == "SparkError"), ours[0][1]))
     for known in (_TRACE, _TASK, _QUERY):
         if found := known.search(text):

@@ -24,7 +24,7 @@ from midstream.state.keys import codes_of
 from midstream.state.window import composite
 
 _NO_MEMBERS = np.empty((0, 1), np.int64)
-#: The limit has no enemies: a fixed seed, so that two runs do the same.
+#: A fixed seed, so that two runs do the same; nobody attacks a benchmark with chosen keys.
 _SEED = 1
 
 

@@ -95,7 +95,7 @@ def _drop(batches: Iterator[Any]) -> Iterator[Any]:
     return iter(())
 
 
-#: What a join sets for columns of numbers, so that a floor is one.
+#: The settings that a join makes for columns of numbers, so that floors run under the same ones.
 _AS_A_JOIN = {ARROW_BYTES: ANY_BYTES}
 _TWO_PARTITIONS = {"spark.sql.shuffle.partitions": str(CORES)}
 CONTENDERS = (

@@ -24,7 +24,7 @@ from midstream.spark.task import current_batch, settle
 
 #: The lane of parcels that hold a command.
 COMMAND_LANE = -3
-#: Meant for no cell, but one more file: a batch runs although there are no rows, and every cell is called.
+#: A command for no cell. As a new file it makes Spark run a batch even without new rows, so every cell is called.
 CHECK = json.dumps({"do": "check"})
 _LONGEST_REASON = 160
 #: The answer to commands that a checkpoint finds in its first batch.

@@ -49,7 +49,7 @@ def serve(folder: Path, name: str, watched: Sequence[int], idle: float) -> None:
         listener.settimeout(idle)
         conversation = Conversation()
         try:
-            # Looked up after the socket is there: whoever ends the run sets the mark first and looks for sockets then.
+            # Checked once the socket exists: the driver sets the mark before it looks for sockets.
             while not over_mark(folder, name).exists():
                 connection, _ = listener.accept()
                 with connection:

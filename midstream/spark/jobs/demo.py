@@ -176,7 +176,7 @@ def batch_of(progress: Any) -> Batch:
 def compare(session: SparkSession, job: Job, batch_sql: str) -> Comparison:
     """The results of the job against those of a batch join, as multisets."""
     session = session.newSession()
-    # The number of cells is too few partitions for what Spark SQL makes in between.
+    # The intermediate results of Spark SQL need more partitions than there are cells.
     session.conf.set("spark.sql.shuffle.partitions", "8")
     for stream in job.streams:
         session.read.parquet(str(job.folder / stream)).createOrReplaceTempView(stream)

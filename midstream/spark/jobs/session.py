@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-#: For checkpoints on a local disk, where renaming a file is atomic in either way. Spark's default goes through an
-#: interface of Hadoop that asks the shell whether files are links: some eighty processes a batch.
+#: For checkpoints on a local disk, where renaming a file is atomic with either manager. Spark's default starts a shell
+#: for every checkpoint file to test for symbolic links: some eighty processes a batch.
 _FILES_WITHOUT_SHELL = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 #: How long Spark and Python wait for each other's sockets: 15 seconds are too short on a busy machine.
 WORKER_SECONDS = "spark.python.authenticate.socketTimeout"

@@ -20,7 +20,7 @@ from midstream.spark.routing.router import Router
 from midstream.spark.spec import JoinSpec
 from midstream.spark.task import current_batch, is_first_task, settle
 
-#: Rows are split, and packed, when so many or so many bytes of them have come.
+#: Rows are split and packed as soon as so many rows, or so many bytes of rows, have come.
 ROWS_AT_ONCE = 1 << 18
 BYTES_AT_ONCE = 64 << 20
 PACKED = pa.schema(
@@ -34,7 +34,7 @@ PACKED = pa.schema(
     }
 )
 PACKED_DDL = "cell int, lane int, home bigint, dropped bigint, rejected bigint, parcel binary"
-#: The lane of a row without rows of a stream, which may tell how far the stream is.
+#: The lane of a packed row without rows of a stream; it may have the newest event time of the stream instead.
 NO_LANE = -2
 RESULT_DDL = "cell int, parcel binary, report string"
 

@@ -17,7 +17,7 @@ from midstream.errors import SparkError, shown
 
 #: The name of the observation, before the join's.
 OBSERVATION = "midstream"
-#: A join's part of a plan has this name and what tells the join apart.
+#: In the text of a plan, a join has this name followed by its unique id.
 OPERATOR = "midstream_join"
 _OPERATOR = re.compile(rf"^\W*SubqueryAlias {OPERATOR}_(\w+)", re.MULTILINE)
 _OBSERVED = re.compile(rf"^\W*CollectMetrics {OBSERVATION}_(\w+)", re.MULTILINE)
