@@ -61,16 +61,10 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Job:
-    """A join over Parquet files, one file of each stream a batch, and everything that it writes, in one folder."""
+class JobFolder:
+    """The folder of everything that a job writes."""
 
     folder: Path
-    streams: Sequence[str]
-    text: str
-    event_time: str
-    delay: str
-    plan: str
-    batches: int
 
     @property
     def results(self) -> Path:
@@ -80,6 +74,18 @@ class Job:
     def control(self) -> Path:
         """The folder through which the running join gets commands."""
         return self.folder / "control"
+
+
+@dataclass(frozen=True)
+class Job(JobFolder):
+    """A join over Parquet files, one file of each stream a batch."""
+
+    streams: Sequence[str]
+    text: str
+    event_time: str
+    delay: str
+    plan: str
+    batches: int
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 
 from midstream.errors import SparkError
 from midstream.spark import control, sql
-from midstream.spark.jobs.demo import Batch, Comparison, batch_of
+from midstream.spark.jobs.demo import Batch, Comparison, JobFolder, batch_of
 from midstream.spark.parcels.result_ids import COLUMN
 
 RESULTS = "results"
@@ -47,10 +47,9 @@ class Topic:
 
 
 @dataclass(frozen=True)
-class Job:
-    """A join of topics, and everything that it writes, in one folder. `servers` is the broker's address."""
+class Job(JobFolder):
+    """A join of topics. `servers` is the broker's address."""
 
-    folder: Path
     servers: str
     topics: Sequence[Topic]
     text: str
@@ -58,14 +57,6 @@ class Job:
     plan: str
     #: At most so many rows of a topic in a batch, also after a standstill.
     most_rows: int
-
-    @property
-    def results(self) -> Path:
-        return self.folder / "results"
-
-    @property
-    def control(self) -> Path:
-        return self.folder / "control"
 
 
 @dataclass(frozen=True)
