@@ -70,7 +70,9 @@ def test_which_window_can_become_which() -> None:
 
 
 def test_expected_sizes_sort_windows() -> None:
-    found = sorted([UNBOUNDED, RangeWindow(20), RANGE, ROWS, RowsWindow(20), STATIC], key=lambda one: one.expected_size)
+    found = sorted(
+        [UNBOUNDED, RangeWindow(20), RANGE, ROWS, RowsWindow(20), STATIC], key=lambda window: window.expected_size
+    )
     assert found == [STATIC, ROWS, RowsWindow(20), RANGE, RangeWindow(20), UNBOUNDED]
 
 
