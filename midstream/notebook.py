@@ -127,7 +127,10 @@ def _migration(migration: Migration) -> str:
         'background:rgba(128,128,128,.3)"><span style="display:block;height:8px;border-radius:4px;'
         f'width:{migration.percent:.0f}%;background:{AMBER}"></span></span>'
     )
-    return f"<div>Migration by {escape(words)} {bar} {migration.percent:.0f}% complete</div>"
+    return (
+        f"<div>Migration by {escape(words)} {bar} {migration.percent:.0f}% complete, "
+        f"{escape(migration.left_text)}</div>"
+    )
 
 
 def _size(count: int) -> str:

@@ -16,7 +16,7 @@ from midstream.cql.model import Query
 from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.registry import find_executor
 from midstream.errors import EngineError, PlanError, QueryError, did_you_mean, shown
-from midstream.migrate import STRATEGIES
+from midstream.migrate import DEFAULT_STRATEGY, STRATEGIES
 from midstream.plan import Plan, default_plan, parse_plan
 from midstream.tables import type_name
 
@@ -42,7 +42,7 @@ class EngineOptions:
     3600000000
     """
 
-    strategy: str = "jisc"
+    strategy: str = DEFAULT_STRATEGY
     executor: str | ExecutorKind | None = "tree"
     demand: str = "off"
     memory_limit: int | None = None

@@ -26,7 +26,9 @@ from midstream.engine.snapshot.format import BytesLike, Snapshot
 from midstream.engine.stats import EngineStats
 from midstream.engine.warmup import warm_up
 from midstream.errors import EngineError, PlanError, shown
-from midstream.migrate import STRATEGIES, Migration, Transition, begin
+from midstream.migrate import DEFAULT_STRATEGY, STRATEGIES, Migration, Strategy, Transition, begin
+from midstream.migrate.jisc import JustInTime
+from midstream.migrate.options import read_options
 from midstream.migrate.record import Recorder, Running
 from midstream.notebook import engine_html, engine_line
 from midstream.options import DEFAULT_LATE_LIMIT, EngineOptions, checked_query, chosen_plan
@@ -66,7 +68,7 @@ class Engine:
         *,
         plan: Plan | str | None = None,
         tables: Mapping[str, TableLike] | None = None,
-        strategy: str = "jisc",
+        strategy: str = DEFAULT_STRATEGY,
         executor: str | ExecutorKind = "tree",
         demand: str = "off",
         memory_limit: int | None = None,
@@ -298,7 +300,7 @@ class Engine:
     def migrate(
         self,
         plan: Plan | str,
-        strategy: str | None = None,
+        strategy: str | Strategy | None = None,
         *,
         executor: str | ExecutorKind | None = None,
         budget: int | Duration | None = None,
@@ -309,9 +311,10 @@ class Engine:
 
         With `executor` ("tree" or "stems") the plan runs on that one from now on, be it the same plan or another.
         `strategy` is "jisc", "moving-state", "parallel-track", "genmig", "genmig-reference-point" or
-        "pause-drain-resume", by default the engine's. `budget`, for jisc, is what is filled in the background after
-        each push: a number of holes, or a time such as "5 milliseconds"; 0 fills only what is probed. `hold`, for
-        parallel-track, holds the new plan's results back until the old plan is dropped. `on_event` is called with the
+        "pause-drain-resume", by default the engine's, or a `midstream.migrate.Strategy` of your own. `budget`, for jisc
+        alone, is what is filled in the background after each push: a number of holes, or a time such as "5
+        milliseconds"; 0 fills only what is probed. `hold`, for parallel-track alone, holds the new plan's results back
+        until the old plan is dropped. Given to another strategy, either is refused. `on_event` is called with the
         migration's record when it has begun, when the first push has passed, and when it has ended: when it is done, or
         a later migration has replaced it. Its errors are logged and go no further.
 
@@ -327,7 +330,7 @@ class Engine:
         >>> engine.push({"a": rows, "b": rows, "c": rows}).num_rows
         1
         >>> engine.migrate("(b c) a", budget=0)
-        <midstream.Migration ((a b) c) to ((b c) a) by jisc: begun, 0% complete>
+        <midstream.Migration ((a b) c) to ((b c) a) by jisc: begun, 0% complete, 1 of 1 unfilled rows left>
         >>> engine.push({"a": rows}).num_rows, engine.plan
         (1, <midstream.Plan ((b c) a)>)
         """
@@ -337,14 +340,18 @@ class Engine:
                 f"migrate: plan is None; write the plan to change to, such as {str(self.plan)!r}, or give a Plan"
             )
         target = chosen_plan(self.query, plan)
-        chosen = begin.named(self._options.strategy if strategy is None else strategy, STRATEGIES)
-        options = begin.options(budget, hold, chosen)
+        chosen = begin.find_strategy(self._options.strategy if strategy is None else strategy, STRATEGIES)
+        options = read_options({"budget": budget, "hold": hold}, chosen, STRATEGIES)
         if on_event is not None and not callable(on_event):
             raise EngineError(f"migrate: on_event={shown(on_event)}; give a function that takes the migration's record")
         running = self._pipeline.executor.kind
         kind = running if executor is None else find_executor(executor, "migrate")
         recorder = Recorder(
-            chosen.name, Running(str(self.plan), running.name), Running(str(target), kind.name), on_event
+            chosen.name,
+            chosen.unit,
+            Running(str(self.plan), running.name),
+            Running(str(target), kind.name),
+            on_event,
         )
         self._pipeline.begin(
             lambda situation: begin.begun(chosen, Transition(situation, target, kind, options, recorder), STRATEGIES)
@@ -429,7 +436,7 @@ class Engine:
         snapshot: Snapshot | BytesLike,
         *,
         plan: Plan | str | None = None,
-        strategy: str = "jisc",
+        strategy: str = DEFAULT_STRATEGY,
         executor: str | ExecutorKind | None = None,
         demand: str = "off",
         memory_limit: int | None = None,
@@ -476,7 +483,7 @@ class Engine:
         *,
         tables: Mapping[str, TableLike] | None = None,
         plan: Plan | str | None = None,
-        strategy: str = "jisc",
+        strategy: str = DEFAULT_STRATEGY,
         executor: str | ExecutorKind = "tree",
     ) -> Engine:
         """An engine that goes on after rows whose results are out already, for those who keep the rows themselves.
@@ -499,7 +506,7 @@ class Engine:
         known = engine._receiver.receive(rows, None, engine._watermark)
         engine._watermark.advance(known.maxima, engine._receiver.moment(watermark, "resume"))
         engine._pipeline.go_on_from(known.accepted, engine._watermark.current)
-        engine.migrate(engine.plan, strategy="jisc")
+        engine.migrate(engine.plan, strategy=JustInTime.name)
         return engine
 
 

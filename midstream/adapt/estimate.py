@@ -2,18 +2,18 @@
 
 Strategies differ in when they work and on what:
 
-    moving-state             computes the new states at once: a pause
-    jisc                     computes them as probes need them, and some after each push
-    parallel-track, genmig   compute nothing, but run both plans until the old rows are gone
-    pause-drain-resume       refuses if states are new, and is jisc otherwise
+    at once       computes the new states before the next push: a pause
+    over pushes   computes them as probes need them, and some after each push
+    two plans     computes nothing, but runs both plans until the old rows are gone
 
+Each strategy declares which of the models below it follows.
 All figures are estimates for full windows under a load that stays as it was measured.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,7 +24,7 @@ from midstream.cql.model import Query
 from midstream.engine.executors.registry import find_executor
 from midstream.engine.joins.comparison import Fate
 from midstream.engine.transition import Proposal
-from midstream.migrate import STRATEGIES
+from midstream.migrate import STRATEGIES, CostModel, Strategy
 from midstream.migrate.jisc import HOLES_PER_ROW, LEAST_HOLES
 from midstream.plan.tree import Join, Plan
 
@@ -64,7 +64,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class MigrationEstimate:
-    """A change of plan: what becomes of the states, and what each strategy would take, in the order of `STRATEGIES`."""
+    """A change of plan: what becomes of the states, and what each strategy would take."""
 
     old: Plan
     new: Plan
@@ -102,8 +102,9 @@ def estimate(
     *,
     push_rows: int = PUSH_ROWS,
     executors: tuple[str, str] = ("tree", "tree"),
+    strategies: Sequence[Strategy] = STRATEGIES,
 ) -> MigrationEstimate:
-    """What a change from one plan to another would cost, at pushes of so many rows.
+    """What a change from one plan to another would cost under each strategy, at pushes of so many rows.
 
     `executors` are those that the old plan runs on and the new one would. Nothing is made or changed.
 
@@ -123,12 +124,12 @@ def estimate(
     states, computed = _states(proposal, measured)
     change = _Change(query, old, new, computed, measured, push_rows)
     found = []
-    for strategy in STRATEGIES:
+    for strategy in strategies:
         refusal = strategy.refusal(proposal)
         if refusal is not None:
             found.append(Estimate(strategy.name, "refused", refusal, pause=None, length=None))
         else:
-            found.append(MODELS[strategy.name](strategy.name, change))
+            found.append(_MODELS[strategy.cost_model](strategy.name, change))
     return MigrationEstimate(old, new, states, tuple(found), measured, push_rows)
 
 
@@ -150,7 +151,7 @@ def _states(proposal: Proposal, measured: Measured | None) -> tuple[tuple[StateC
     return tuple(states), computed
 
 
-def _moving_state(name: str, change: _Change) -> Estimate:
+def _at_once(name: str, change: _Change) -> Estimate:
     if change.measured is None:
         nothing = 0.0 if not change.computed else None
         return Estimate(name, "at once", pause=nothing, entries=nothing)
@@ -159,7 +160,7 @@ def _moving_state(name: str, change: _Change) -> Estimate:
     return Estimate(name, "at once", pause=found.seconds, entries=found.entries)
 
 
-def _just_in_time(name: str, change: _Change) -> Estimate:
+def _over_pushes(name: str, change: _Change) -> Estimate:
     """At most: a row in a hole that is neither probed nor filled in the background expires in the end."""
     if not change.computed:
         return Estimate(name, "over pushes", pushes=0, entries=0.0)
@@ -188,7 +189,7 @@ def _two_plans(name: str, change: _Change) -> Estimate:
     return _both(name, change, length, ramp)
 
 
-def _split_and_coalesce(name: str, change: _Change) -> Estimate:
+def _split_time(name: str, change: _Change) -> Estimate:
     """The new plan gets only rows that are still valid at the split time: what it holds then is all that it makes."""
     length = change.length()
     if change.measured is None or length is None or math.isinf(length):
@@ -204,12 +205,9 @@ def _both(name: str, change: _Change, length: float, ramp: float) -> Estimate:
     return Estimate(name, "two plans", length=length, entries=before + ramp, entries_alone=after)
 
 
-#: One model for each strategy, by its name.
-MODELS: Mapping[str, Callable[[str, _Change], Estimate]] = {
-    "jisc": _just_in_time,
-    "moving-state": _moving_state,
-    "parallel-track": _two_plans,
-    "genmig": _split_and_coalesce,
-    "genmig-reference-point": _two_plans,
-    "pause-drain-resume": _just_in_time,
+_MODELS: Mapping[CostModel, Callable[[str, _Change], Estimate]] = {
+    CostModel.AT_ONCE: _at_once,
+    CostModel.OVER_PUSHES: _over_pushes,
+    CostModel.BOTH_PLANS: _two_plans,
+    CostModel.SPLIT_TIME: _split_time,
 }

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from typing import Any
 from midstream.app.soak_picture import Measurements
 from midstream.app.soak_processes import MARK, find_processes, measure_memory
 from midstream.errors import SparkError
+from midstream.migrate import STRATEGIES
+from midstream.migrate.pause_drain_resume import PauseDrainResume
 
 _GONE_SECONDS = 60.0
 _END_SECONDS = 900.0
@@ -28,7 +31,6 @@ _MOST_FAILURES = 3
 #: What is killed, in this order, again and again: all processes at once, or one of a kind.
 _VICTIMS = ("everything", "workers", "everything", "hosts")
 _PLANS = ("((a b) (c d))", "(((d c) b) a)", "(a (b (c d)))", "(((a c) b) d)", "(((a b) c) d)")
-_STRATEGIES = ("jisc", "moving-state", "parallel-track", "genmig")
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,14 @@ class Course:
     kill_every: float = 240.0
     rows: int = 10_000
     seed: int = 0
+
+
+def _changes() -> Iterator[tuple[str, str]]:
+    """Plans in turn, each time by another strategy, of all that can make these changes."""
+    strategies = [strategy.name for strategy in STRATEGIES if not isinstance(strategy, PauseDrainResume)]
+    for turn in itertools.count():
+        for place, plan in enumerate(_PLANS):
+            yield plan, strategies[(place + turn) % len(strategies)]
 
 
 class Soak:
@@ -61,7 +71,7 @@ class Soak:
         self._mark = uuid.uuid4().hex
         self._rng = random.Random(course.seed)
         self._victims = itertools.cycle(_VICTIMS)
-        self._changes = zip(itertools.cycle(_PLANS), itertools.cycle(_STRATEGIES), strict=False)
+        self._changes = _changes()
         self._job: subprocess.Popen[bytes] | None = None
         self._read = 0
         ControlFolder(str(folder / "control")).make()

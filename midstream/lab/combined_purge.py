@@ -34,6 +34,7 @@ class CombinedPurge(ParallelTrack):
     """Parallel Track whose old plan forgets an entry by its largest timestamp."""
 
     name = "parallel-track, combined purge"
+    unit = "old rows, then microseconds"
 
     def refusal(self, proposal: Proposal) -> str | None:
         windows = {relation.window for relation in proposal.query.inputs}

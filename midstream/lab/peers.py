@@ -61,7 +61,7 @@ def migrate_by(strategy: Strategy, engine: ms.Engine, plan: str, options: Option
     target = parse_plan(plan, engine.query.aliases)
     kind = find_executor("tree", "lab")
     recorder = Recorder(
-        strategy.name, Running(str(engine.plan), engine.executor), Running(str(target), kind.name), None
+        strategy.name, strategy.unit, Running(str(engine.plan), engine.executor), Running(str(target), kind.name)
     )
 
     def begin(situation: Situation) -> Executor:

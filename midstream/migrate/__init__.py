@@ -7,11 +7,13 @@ output as it would have been: the same rows with the same `valid_from` and `vali
 from midstream.migrate.genmig import GenMig, GenMigReferencePoint
 from midstream.migrate.jisc import JustInTime
 from midstream.migrate.moving_state import MovingState
+from midstream.migrate.options import BUDGET, HOLD, Options
 from midstream.migrate.parallel_track import ParallelTrack
 from midstream.migrate.pause_drain_resume import PauseDrainResume
 from midstream.migrate.record import Migration
-from midstream.migrate.strategy import Options, Strategy, Transition
+from midstream.migrate.strategy import CostModel, Strategy, Transition
 
+#: All that users can name; the first is the default.
 STRATEGIES: tuple[Strategy, ...] = (
     JustInTime(),
     MovingState(),
@@ -21,4 +23,16 @@ STRATEGIES: tuple[Strategy, ...] = (
     PauseDrainResume(),
 )
 
-__all__ = ["STRATEGIES", "Migration", "Options", "Strategy", "Transition"]
+DEFAULT_STRATEGY = STRATEGIES[0].name
+
+__all__ = [
+    "BUDGET",
+    "DEFAULT_STRATEGY",
+    "HOLD",
+    "STRATEGIES",
+    "CostModel",
+    "Migration",
+    "Options",
+    "Strategy",
+    "Transition",
+]

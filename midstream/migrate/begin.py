@@ -4,18 +4,15 @@ of the migrations before it.
 
 from __future__ import annotations
 
-import datetime
 import logging
-import numbers
 import time
 from collections.abc import Sequence
 
-from midstream.cql.durations import Duration, duration
 from midstream.engine.executors.protocol import Executor
-from midstream.errors import EngineError, QueryError, did_you_mean, shown
+from midstream.errors import EngineError, did_you_mean, shown
 from midstream.migrate.jisc import JustInTime
 from midstream.migrate.record import Recorder
-from midstream.migrate.strategy import Options, Strategy, Transition
+from midstream.migrate.strategy import Strategy, Transition
 
 _logger = logging.getLogger("midstream")
 
@@ -25,33 +22,15 @@ _logger = logging.getLogger("midstream")
 MOST_PLANS = 4
 
 
-def named(name: str, strategies: Sequence[Strategy]) -> Strategy:
-    """The strategy that users call so."""
-    names = [one.name for one in strategies]
-    if isinstance(name, str) and name in names:
-        return strategies[names.index(name)]
-    hint = did_you_mean(name, names)
-    raise EngineError(f"migrate: unknown strategy {shown(name)}; {hint}strategies: {', '.join(names)}")
-
-
-def options(budget: int | Duration | None, hold: bool, strategy: Strategy) -> Options:
-    """What the caller has set: a budget as a number of holes or as a time, and whether results are held back."""
-    if not isinstance(hold, bool):
-        raise EngineError(f"migrate: hold={shown(hold)}; give True or False")
-    if hold and strategy.name != "parallel-track":
-        raise EngineError(f"migrate: hold=True goes with strategy='parallel-track' only, not with {strategy.name!r}")
-    if budget is None:
-        return Options(hold=hold)
-    if isinstance(budget, str | datetime.timedelta):
-        try:
-            return Options(budget_seconds=duration(budget) / 1e6, hold=hold)
-        except QueryError as problem:
-            raise EngineError(f"migrate: budget: {problem}") from None
-    if isinstance(budget, bool) or not isinstance(budget, numbers.Integral) or budget < 0:
-        raise EngineError(
-            f"migrate: budget={shown(budget)}; give a whole number of holes from 0 on, or a time such as '5 ms'"
-        )
-    return Options(budget_holes=int(budget), hold=hold)
+def find_strategy(strategy: str | Strategy, strategies: Sequence[Strategy]) -> Strategy:
+    """The strategy that users call so; one that is given itself need not be among those that have a name."""
+    if isinstance(strategy, Strategy):
+        return strategy
+    names = [known.name for known in strategies]
+    if isinstance(strategy, str) and strategy in names:
+        return strategies[names.index(strategy)]
+    hint = did_you_mean(strategy, names)
+    raise EngineError(f"migrate: unknown strategy {shown(strategy)}; {hint}strategies: {', '.join(names)}")
 
 
 def begun(strategy: Strategy, transition: Transition, strategies: Sequence[Strategy]) -> Executor:
@@ -62,12 +41,12 @@ def begun(strategy: Strategy, transition: Transition, strategies: Sequence[Strat
     situation, proposal = transition.situation, transition.proposal
     refusal = strategy.refusal(proposal)
     if refusal is not None:
-        *most, last = [one.name for one in strategies if one.refusal(proposal) is None]
+        *most, last = [other.name for other in strategies if other.refusal(proposal) is None]
         raise EngineError(f"migrate: {refusal}. Use {', '.join(most)} or {last}")
     if strategy.runs_beside and situation.executor.plans_at_once >= MOST_PLANS:
         note = f"{strategy.name} was asked for, but {MOST_PLANS} plans run at once already, the most there may be"
         strategy = JustInTime()
-        transition.recorder.go_by(strategy.name, note)
+        transition.recorder.go_by(strategy.name, strategy.unit, note)
         _logger.warning("midstream: the migration to %s goes by %s: %s", transition.plan, strategy.name, note)
     situation.held.release()
     began = time.perf_counter()

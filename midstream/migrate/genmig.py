@@ -20,18 +20,20 @@ from midstream.engine.input.watermark import NONE_YET
 from midstream.engine.joins.combos import Delta, selected
 from midstream.engine.transition import Proposal, Situation
 from midstream.kernels.types import LARGEST, Combos
-from midstream.migrate.record import Recorder
-from midstream.migrate.strategy import Transition
+from midstream.migrate.record import MICROSECONDS, Recorder
+from midstream.migrate.strategy import CostModel, Strategy, Transition
 from midstream.migrate.tracks import TwoTracks, chosen
 from midstream.state import rings
 from midstream.state.indexes import Ints
 from midstream.state.window import BaseWindow
 
 
-class GenMig:
+class GenMig(Strategy):
     """Split and coalesce."""
 
     name = "genmig"
+    unit = MICROSECONDS
+    cost_model = CostModel.SPLIT_TIME
     runs_beside = True
 
     def refusal(self, proposal: Proposal) -> str | None:
@@ -41,10 +43,12 @@ class GenMig:
         return _begin(transition, _Coalesced)
 
 
-class GenMigReferencePoint:
+class GenMigReferencePoint(Strategy):
     """Decide by where a result begins."""
 
     name = "genmig-reference-point"
+    unit = MICROSECONDS
+    cost_model = CostModel.BOTH_PLANS
     runs_beside = True
 
     def refusal(self, proposal: Proposal) -> str | None:

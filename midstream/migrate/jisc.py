@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from midstream.engine.executors.protocol import Executor, ExecutorKind, HeldState, IndexUsed, PlanExecutor
 from midstream.engine.joins.combos import Delta
 from midstream.engine.stats import StateStats
-from midstream.engine.transition import Proposal
 from midstream.kernels.types import Combos
-from midstream.migrate.record import Recorder
-from midstream.migrate.strategy import Options, Transition
+from midstream.migrate.options import BUDGET, Options
+from midstream.migrate.record import UNFILLED_ROWS, Recorder
+from midstream.migrate.strategy import CostModel, Strategy, Transition
 from midstream.plan.tree import Plan
 from midstream.state.missing import Cause
 from midstream.state.window import Renumbering
@@ -29,14 +29,13 @@ LEAST_HOLES = 64
 _SLICE, _LARGE_SLICE = 512, 1 << 13
 
 
-class JustInTime:
+class JustInTime(Strategy):
     """Keep what both plans have in common; declare the rest missing."""
 
     name = "jisc"
-    runs_beside = False
-
-    def refusal(self, proposal: Proposal) -> str | None:
-        return None
+    unit = UNFILLED_ROWS
+    cost_model = CostModel.OVER_PUSHES
+    options = (BUDGET,)
 
     def begin(self, transition: Transition) -> Executor:
         cause = Cause("migration")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from midstream.engine.executors.protocol import Executor
-from midstream.engine.transition import Proposal
-from midstream.migrate.strategy import Transition
+from midstream.migrate.record import UNFILLED_ROWS
+from midstream.migrate.strategy import CostModel, Strategy, Transition
 from midstream.state.missing import Cause
 
 
-class MovingState:
+class MovingState(Strategy):
     """Compute all states of the new plan before the next row is taken."""
 
     name = "moving-state"
-    runs_beside = False
-
-    def refusal(self, proposal: Proposal) -> str | None:
-        return None
+    unit = UNFILLED_ROWS
+    cost_model = CostModel.AT_ONCE
 
     def begin(self, transition: Transition) -> Executor:
         cause = Cause("migration")

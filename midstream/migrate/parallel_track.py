@@ -15,14 +15,19 @@ from midstream.engine.joins.combos import Delta
 from midstream.engine.operators.held import HeldBack
 from midstream.engine.transition import Proposal
 from midstream.kernels.types import Combos
-from midstream.migrate.strategy import Transition
+from midstream.migrate.options import HOLD
+from midstream.migrate.record import OLD_ROWS
+from midstream.migrate.strategy import CostModel, Strategy, Transition
 from midstream.migrate.tracks import TwoTracks, chosen
 
 
-class ParallelTrack:
+class ParallelTrack(Strategy):
     """Run both plans until the old rows are gone."""
 
     name = "parallel-track"
+    unit = OLD_ROWS
+    cost_model = CostModel.BOTH_PLANS
+    options = (HOLD,)
     runs_beside = True
 
     def refusal(self, proposal: Proposal) -> str | None:

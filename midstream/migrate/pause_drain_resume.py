@@ -5,14 +5,16 @@ from __future__ import annotations
 from midstream.engine.executors.protocol import Executor
 from midstream.engine.transition import Proposal
 from midstream.migrate.jisc import JustInTime
-from midstream.migrate.strategy import Transition
+from midstream.migrate.record import UNFILLED_ROWS
+from midstream.migrate.strategy import CostModel, Strategy, Transition
 
 
-class PauseDrainResume:
+class PauseDrainResume(Strategy):
     """Swap children; anything else would wait for itself."""
 
     name = "pause-drain-resume"
-    runs_beside = False
+    unit = UNFILLED_ROWS
+    cost_model = CostModel.OVER_PUSHES
 
     def refusal(self, proposal: Proposal) -> str | None:
         if proposal.is_migrating:

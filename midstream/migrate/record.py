@@ -12,14 +12,20 @@ _logger = logging.getLogger("midstream")
 
 Listener = Callable[["Migration"], None]
 
+#: What `holes_left` counts, as strategies declare it.
+UNFILLED_ROWS = "unfilled rows"
+OLD_ROWS = "old rows"
+MICROSECONDS = "microseconds"
+
 
 @dataclass(frozen=True)
 class Migration:
     """A migration as it stands.
 
-    `holes_left` is what has to go away before it ends: live driver rows that are still in a hole, summed over the
-    states; for parallel-track live old rows; for genmig the way of the watermark to the split time, in microseconds,
-    from the oldest row as long as there is no watermark. `rows` and `entries` were computed for the migration's sake,
+    `holes_left` is what has to go away before it ends, and `unit` says what that counts: "unfilled rows" are live
+    driver rows that are still in a hole, summed over the states; "old rows" are live rows that only the old plan knows;
+    "microseconds" is the way of the watermark to the split time, from the oldest row as long as there is no watermark.
+    `rows` and `entries` were computed for the migration's sake,
     `seconds` spent on it, `bytes` is what it holds beyond the new plan, `batches` counts the pushes since it began.
     `phase` is "begun", "running" once a push has passed, and in the end "done", or "replaced" if a later migration
     took over what ran. `note` tells why `strategy` is not the one that was asked for, and is empty if it is.
@@ -37,13 +43,14 @@ class Migration:
     seconds: float
     bytes: int
     batches: int
+    unit: str
     note: str = ""
     from_executor: str = "tree"
     to_executor: str = "tree"
 
     def __repr__(self) -> str:
         plans = f"{self.from_text} to {self.to_text} by {self.strategy}"
-        left = "" if self.has_ended else f", {self.percent:.0f}% complete"
+        left = "" if self.has_ended else f", {self.percent:.0f}% complete, {self.left_text}"
         return f"<midstream.Migration {plans}: {self.phase}{left}>"
 
     @property
@@ -65,6 +72,11 @@ class Migration:
         return self.phase in ("done", "replaced")
 
     @property
+    def left_text(self) -> str:
+        """What is left, with its unit."""
+        return f"{self.holes_left:,} of {self.holes_at_start:,} {self.unit} left"
+
+    @property
     def percent(self) -> float:
         """How complete it is, in percent."""
         if self.is_done or self.holes_at_start == 0:
@@ -82,7 +94,7 @@ class Running(NamedTuple):
 class Recorder:
     """Keeps a migration's record up to date and tells listeners about each phase."""
 
-    def __init__(self, strategy: str, old: Running, new: Running, listener: Listener | None):
+    def __init__(self, strategy: str, unit: str, old: Running, new: Running, listener: Listener | None = None):
         self.current = Migration(
             strategy,
             old.plan,
@@ -95,15 +107,16 @@ class Recorder:
             seconds=0.0,
             bytes=0,
             batches=0,
+            unit=unit,
             from_executor=old.executor,
             to_executor=new.executor,
         )
         self._listener = listener
         self._untold: list[Migration] = []
 
-    def go_by(self, strategy: str, note: str) -> None:
+    def go_by(self, strategy: str, unit: str, note: str) -> None:
         """It goes by another strategy than the one that was asked for."""
-        self.current = replace(self.current, strategy=strategy, note=note)
+        self.current = replace(self.current, strategy=strategy, unit=unit, note=note)
 
     def spend(self, since: float) -> None:
         """Add the time since a moment of `time.perf_counter`."""

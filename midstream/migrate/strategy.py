@@ -1,27 +1,26 @@
-"""What a strategy is, and what it is asked."""
+"""What a strategy is, what it declares, and what it is asked."""
 
 from __future__ import annotations
 
+import abc
+import enum
 from dataclasses import dataclass
-from typing import Protocol
 
 from midstream.engine.executors.protocol import Executor, ExecutorKind, PlanExecutor
 from midstream.engine.transition import Proposal, Situation
+from midstream.migrate.options import Option, Options
 from midstream.migrate.record import Recorder
 from midstream.plan.tree import Plan
 from midstream.state.missing import Cause
 
 
-@dataclass(frozen=True)
-class Options:
-    """What a caller may set: how many holes to fill after each push, or for how long; None is the default.
+class CostModel(enum.Enum):
+    """When a strategy works and on what, which decides how `midstream.adapt` estimates its cost."""
 
-    `hold` keeps the new plan's results back until the old plan is dropped.
-    """
-
-    budget_holes: int | None = None
-    budget_seconds: float | None = None
-    hold: bool = False
+    AT_ONCE = "computes the new states before the next push"
+    OVER_PUSHES = "computes the new states as probes need them, and some after each push"
+    BOTH_PLANS = "computes nothing, and runs both plans until the old rows are gone"
+    SPLIT_TIME = "as BOTH_PLANS, but the new plan gets only rows that are valid after a split time"
 
 
 @dataclass(frozen=True)
@@ -62,19 +61,36 @@ class Transition:
         return {number: window.tail for number, (one, window) in enumerate(inputs) if not one.is_static}
 
 
-class Strategy(Protocol):
-    """A way to get from a running plan to another."""
+class Strategy(abc.ABC):
+    """A way to get from a running plan to another.
+
+    A strategy says what it is in class attributes, and need not mention what it leaves as it is here.
+    """
+
+    #: The options of `migrate` that it has; others are refused.
+    options: tuple[Option, ...] = ()
+    #: Whether what ran goes on beside the new plan, so that there is one more plan at once.
+    runs_beside: bool = False
 
     @property
+    @abc.abstractmethod
     def name(self) -> str:
         """What users call it."""
 
     @property
-    def runs_beside(self) -> bool:
-        """Whether what ran goes on beside the new plan, so that there is one more plan at once."""
+    @abc.abstractmethod
+    def unit(self) -> str:
+        """What `holes_left` of its migrations counts, in the plural."""
+
+    @property
+    @abc.abstractmethod
+    def cost_model(self) -> CostModel:
+        """How its cost is estimated."""
 
     def refusal(self, proposal: Proposal) -> str | None:
         """Why it cannot make this transition, or None; the caller is told which strategies can."""
+        return None
 
+    @abc.abstractmethod
     def begin(self, transition: Transition) -> Executor:
         """Make the transition; what runs from now on."""

@@ -14,8 +14,8 @@ from typing import Any
 
 from midstream.cql.durations import Duration
 from midstream.cql.names import find_spellings
-from midstream.errors import QueryError, SparkError, did_you_mean
-from midstream.migrate import STRATEGIES
+from midstream.errors import QueryError, SparkError
+from midstream.migrate import DEFAULT_STRATEGY
 from midstream.plan import parse_plan
 from midstream.spark.arguments import (
     Durations,
@@ -30,6 +30,7 @@ from midstream.spark.arguments import (
     check_mapping,
     check_name,
     check_schedule,
+    check_strategy,
     check_text,
 )
 from midstream.spark.commands.control_folder import ControlFolder
@@ -67,7 +68,7 @@ def sql(
     partitions: int | None = None,
     cells: int | None = None,
     plan: str | None = None,
-    strategy: str = "jisc",
+    strategy: str = DEFAULT_STRATEGY,
     schedule: Sequence[tuple[Moment, str]] = (),
     rates: Mapping[str, float] | None = None,
     hot_keys: Mapping[str, Sequence[Any]] | None = None,
@@ -141,7 +142,7 @@ def sql(
         rates=check_mapping("rates", rates, "relative rates by stream: {'orders': 10}"),
         hot_keys=check_hot_keys(hot_keys),
         plan=None if plan is None else check_text("plan", plan, "a plan such as '((a b) c)'"),
-        strategy=check_text("strategy", strategy, "the name of one, such as 'jisc'"),
+        strategy=check_strategy(strategy),
         schedule=check_schedule(schedule),
         allow_incomplete=check_flag("allow_incomplete", allow_incomplete),
         host_idle=_host_idle(host_idle),
@@ -276,9 +277,6 @@ def _check(spec: JoinSpec, frames: Mapping[str, DataFrame], waits: Mapping[str, 
     """Raise every error that can be found before a query starts."""
     query = spec.query
     spec.routing.fingerprint()
-    if spec.strategy not in (names := [strategy.name for strategy in STRATEGIES]):
-        hint = did_you_mean(spec.strategy, names)
-        raise SparkError(f"strategy: unknown strategy {spec.strategy!r}; {hint}strategies: {', '.join(names)}")
     for plan in [*([] if spec.plan is None else [spec.plan]), *(plan for _, plan in spec.schedule)]:
         parse_plan(plan, query.aliases)
     for name in query.tables:

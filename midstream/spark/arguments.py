@@ -12,6 +12,7 @@ from midstream.cql.durations import Duration, duration
 from midstream.cql.names import find_spellings, list_names
 from midstream.engine.input.intake import microseconds
 from midstream.errors import InputError, QueryError, SparkError, did_you_mean, shown
+from midstream.migrate import DEFAULT_STRATEGY, STRATEGIES
 
 #: What every DataFrame of Spark has, of a classic session or of Connect, and no DataFrame of others.
 _OF_A_DATAFRAME = ("isStreaming", "sparkSession", "mapInArrow")
@@ -24,6 +25,15 @@ def check_text(name: str, value: Any, right: str) -> str:
     if not isinstance(value, str):
         raise SparkError(f"{name}: {shown(value)} is not a text; give {right}")
     return value
+
+
+def check_strategy(value: Any) -> str:
+    """The name of a strategy."""
+    names = [strategy.name for strategy in STRATEGIES]
+    if check_text("strategy", value, f"the name of one, such as {DEFAULT_STRATEGY!r}") not in names:
+        hint = did_you_mean(value, names)
+        raise SparkError(f"strategy: unknown strategy {value!r}; {hint}strategies: {', '.join(names)}")
+    return str(value)
 
 
 def check_flag(name: str, value: Any) -> bool:
@@ -154,7 +164,7 @@ def check_migration(plan: Any, strategy: Any, cells: Any, timeout: Any, on_progr
     """What a command to change the plan is given."""
     check_text("plan", plan, "one such as '((a b) c)'")
     if strategy is not None:
-        check_text("strategy", strategy, "the name of one, such as 'jisc'")
+        check_strategy(strategy)
     numbers = [] if cells is None else [cells] if isinstance(cells, int) else cells
     if isinstance(numbers, str) or not isinstance(numbers, Sequence) or not all(type(cell) is int for cell in numbers):
         raise SparkError(f"cells: {shown(cells)} is neither a cell nor a list of them; give numbers from 0 on")

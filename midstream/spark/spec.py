@@ -18,6 +18,7 @@ import pyarrow as pa
 from midstream.cql.model import Query
 from midstream.cql.parse import query as parse_query
 from midstream.engine.snapshot.checkpoint import described, windows_as_json
+from midstream.migrate import DEFAULT_STRATEGY
 from midstream.spark.routing.rules import Routing, routing_for
 
 
@@ -38,7 +39,7 @@ class JoinSpec:
     rates: Mapping[str, float] = field(default_factory=dict)
     hot_keys: Mapping[str, list[Any]] = field(default_factory=dict)
     plan: str | None = None
-    strategy: str = "jisc"
+    strategy: str = DEFAULT_STRATEGY
     schedule: tuple[tuple[int, str], ...] = ()
     allow_incomplete: bool = False
     host_idle: float = 900.0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
-from midstream.migrate import STRATEGIES
+from midstream.migrate import BUDGET, STRATEGIES
 from midstream.plan import Join, Node, Plan
 
 from ..oracle.accept import accept
@@ -33,7 +34,7 @@ SUITABLE = {
 class Change:
     """A call of `migrate` before a push. Without a plan it is the one that runs with some of its joins turned round.
 
-    Without an executor it stays the one that runs.
+    Without an executor it stays the one that runs. `budget` is given to a strategy that has that option.
     """
 
     before: int
@@ -45,6 +46,12 @@ class Change:
 
     def target(self, running: Plan) -> str:
         return self.plan if self.plan is not None else str(turned(running, self.turn))
+
+
+def fitting(strategy: str, budget: int | str | None) -> dict[str, Any]:
+    """The budget as an argument of `migrate`, if the strategy has that option."""
+    (found,) = (one for one in STRATEGIES if one.name == strategy)
+    return {"budget": budget} if BUDGET in found.options else {}
 
 
 def draw_changes(

@@ -18,7 +18,7 @@ from ..oracle.cases import make_case
 from ..oracle.compare import Rows
 from ..oracle.run import Expected, Run, Way, expect, make_query
 from ..oracle.spec import Case
-from .changes import EXECUTORS, MIXED, NAMES, SUITABLE, Change, draw_changes
+from .changes import EXECUTORS, MIXED, NAMES, SUITABLE, Change, draw_changes, fitting
 from .follow import Follower
 
 FEWEST_CASES = 4
@@ -78,7 +78,7 @@ class MigratingRun(Run):
         events: list[Migration] = []
         ran = self.engine.executor
         record = self.engine.migrate(
-            target, strategy, executor=change.executor, budget=change.budget, on_event=events.append
+            target, strategy, executor=change.executor, on_event=events.append, **fitting(strategy, change.budget)
         )
         assert (record.from_executor, record.to_executor) == (ran, change.executor or ran)
         assert self.engine.executor == record.to_executor

@@ -16,6 +16,8 @@ import pyarrow as pa
 
 import midstream as ms
 
+from .changes import fitting
+
 SCHEMA = pa.schema({"name": pa.string(), "k": pa.string(), "ts": pa.int64()})
 ROW = re.compile(r"([a-z])(\d+)(?::(\w+))?(?:@(\d+))?")
 WIDE = 1_000_000
@@ -81,7 +83,7 @@ def run(engine: ms.Engine, story: str, strategy: str = "jisc", budget: int | str
     found: list[Results] = []
     for step in told(story):
         if isinstance(step, str):
-            engine.migrate(step, strategy, budget=budget)
+            engine.migrate(step, strategy, **fitting(strategy, budget))
         else:
             found.append(push(engine, step))
     return found

@@ -12,7 +12,7 @@ import midstream as ms
 from midstream.migrate import Migration
 
 from . import stories
-from .changes import NAMES
+from .changes import NAMES, fitting
 from .follow import Follower
 from .workload import NEW, OLD, SCHEMA, WINDOW, join_states, make_engine, push
 
@@ -22,6 +22,10 @@ ROWS = 1_000
 
 def target(strategy: str) -> str:
     return TURNED if strategy == "pause-drain-resume" else NEW
+
+
+#: What is counted until a migration ends, where that is not rows in holes.
+UNITS = {"parallel-track": "old rows", "genmig": "microseconds", "genmig-reference-point": "microseconds"}
 
 
 @pytest.mark.parametrize("strategy", NAMES)
@@ -35,6 +39,8 @@ def test_the_record_of_a_migration(strategy: str) -> None:
     follower = Follower(events=events)
     follower.begun(record)
     assert (record.from_plan, record.to_plan, record.strategy) == (OLD, target(strategy), strategy)
+    assert record.unit == UNITS.get(strategy, "unfilled rows")
+    assert repr(record).endswith(f" of {record.holes_at_start:,} {record.unit} left>") or record.is_done
     for number in range(WINDOW, 3 * WINDOW):
         push(engine, number)
         follower.pushed(engine)
@@ -87,7 +93,7 @@ def test_a_migration_that_another_one_replaces_has_an_end(earlier: str, later: s
     for number in range(WINDOW):
         push(engine, number)
     told: list[Migration] = []
-    engine.migrate(NEW, earlier, budget=0, on_event=told.append)
+    engine.migrate(NEW, earlier, on_event=told.append, **fitting(earlier, 0))
     push(engine, WINDOW)
     running = engine.migration
     assert running is not None and running.phase == "running"
@@ -166,7 +172,7 @@ def test_when_it_is_done_nothing_is_missing_of_static_tables_either(strategy: st
     """Their rows never expire, so what nobody asks for would be missing for ever."""
     engine = with_static_tables("(((x r) y) s)")
     engine.push({name: pa.table([[1], [1], [0]], schema=SCHEMA) for name in "rs"}, watermark=0)
-    engine.migrate("((r s) (x y))", strategy, budget=ROWS)
+    engine.migrate("((r s) (x y))", strategy, **fitting(strategy, ROWS))
     for number in range(3):
         engine.push({}, watermark=10_000_001 + number)
     assert engine.migration is not None and engine.migration.is_done
@@ -211,7 +217,7 @@ def test_a_listener_that_fails_does_no_harm(strategy: str, failing: str, caplog:
 
     engine = stories.make_engine("((R U) (S T))", dict.fromkeys("RSTU", 100))
     stories.run(engine, "s1:a s2:b s3:c s4:d r1:d -> ((R S) (T U)) -> ")
-    record = engine.migrate("((S R) (T U))", strategy, budget=0, on_event=listener)
+    record = engine.migrate("((S R) (T U))", strategy, on_event=listener, **fitting(strategy, 0))
     assert record == engine.migration and str(engine.plan) == "((S R) (T U))"
     assert stories.run(engine, "t1:d@20 u1:d@21 r2:e@500") == [[], ["r1 s4 t1 u1"], []]
     assert told[0] == "begun" and told[-1] == "done"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import midstream as ms
 
+from .changes import NAMES
 from .migrating import NAMED
 from .workload import NEW, OLD, SCHEMA, batch, make_engine, push
 
@@ -116,6 +118,33 @@ CALLS: dict[str, tuple[Callable[[ms.Engine], object], str]] = {
     "an input left out": (lambda engine: engine.migrate("((r s) t)"), "'u' is left out"),
     "an unknown input": (lambda engine: engine.migrate("(((r s) t) x)"), "unknown input 'x'"),
 }
+
+
+OPTIONS: dict[str, dict[str, Any]] = {"budget": {"budget": 0}, "hold": {"hold": True}}
+DECLARED = {"jisc": {"budget"}, "parallel-track": {"hold"}}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("strategy", NAMES)
+def test_an_option_of_another_strategy_is_refused_by_name(strategy: str, option: str) -> None:
+    engine = fed(RANGE, None)
+    if option in DECLARED.get(strategy, ()):
+        engine.migrate(NEW, strategy, **OPTIONS[option])
+        return
+    before = (engine.plan, engine.migration, engine.stats())
+    right = next(name for name, options in DECLARED.items() if option in options)
+    has = " and ".join(DECLARED.get(strategy, ())) or "no options"
+    message = rf"^migrate: {option}=(0|True) is no option of {strategy}, which has {has}; .* strategy='{right}'$"
+    with pytest.raises(ms.EngineError, match=message):
+        engine.migrate(NEW, strategy, **OPTIONS[option])
+    assert before == (engine.plan, engine.migration, engine.stats())
+
+
+def test_an_option_is_checked_against_the_strategy_of_the_engine() -> None:
+    engine = ms.Engine(make_engine(OLD).query, plan=OLD, strategy="moving-state")
+    with pytest.raises(ms.EngineError, match="budget='5 ms' is no option of moving-state"):
+        engine.migrate(NEW, budget="5 ms")
+    engine.migrate(NEW, "jisc", budget="5 ms")
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -84,7 +84,8 @@ def test_reprs_are_one_line() -> None:
     migration = engine.migrate("(b c) a", budget=0)
     assert before == "<midstream.Engine ((a b) c): 45 rows in, 5 results, watermark 4>"
     assert repr(engine) == "<midstream.Engine ((b c) a): 45 rows in, 5 results, watermark 4, jisc 0% complete>"
-    assert repr(migration) == "<midstream.Migration ((a b) c) to ((b c) a) by jisc: begun, 0% complete>"
+    told = "((a b) c) to ((b c) a) by jisc: begun, 0% complete, 20 of 20 unfilled rows left"
+    assert repr(migration) == f"<midstream.Migration {told}>"
     assert repr(engine.plan) == "<midstream.Plan ((b c) a)>"
     assert repr(engine.query).startswith("<midstream.Query SELECT a.id FROM left_hand [RANGE 1 HOUR] a, b [RANGE")
     assert len(repr(engine.query)) < 140 and "\n" not in repr(engine.query)

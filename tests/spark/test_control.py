@@ -144,7 +144,7 @@ def test_completeness_is_waited_for_on_request(folder: Path) -> None:
     """All cells run the plan, but one still misses something: that is enough unless somebody asks for more."""
 
     def tell(phase: str) -> None:
-        cells = {0: {"plan": "(b a)", "mig": ["jisc", phase, 40.0, 3]}, 1: {"plan": "(b a)"}}
+        cells = {0: {"plan": "(b a)", "mig": ["jisc", phase, 40.0, 3, "unfilled rows"]}, 1: {"plan": "(b a)"}}
         ControlFolder(str(folder)).write("status", "cells.json", json.dumps({"is_running": True, "cells": cells}))
 
     tell("running")
@@ -251,6 +251,10 @@ def test_what_cannot_be_controlled(spark: Any, tmp_path: Path) -> None:
             "its cells are not a list of numbers",
         ),
         (json.dumps({"do": "migrate", "plan": "(a b)", "id": "x", "strategy": 3}), "its strategy is not a text"),
+        (
+            json.dumps({"do": "migrate", "plan": "(a b)", "id": "x", "budget": 3}),
+            "it has 'budget', which no command has; a migration has plan, strategy and cells",
+        ),
     ],
 )
 def test_files_that_are_no_commands(text: str, reason: str) -> None:

@@ -48,6 +48,7 @@ def told(streams: int = 3, letters: str = "s", length: int = 5, plan: int = 50) 
             "phase": "x" * 20,
             "percent": 99.9,
             "holes": 2**50,
+            "unit": "unfilled rows",
             "to": "",
         },
         "heavy": [f"{letters * length}.{letters * length}", letters * 60, 0.123456789],

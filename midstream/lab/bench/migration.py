@@ -23,6 +23,7 @@ from midstream.lab.bench.rotation import Rotation
 from midstream.lab.experiments.jisc_streams import Streams
 from midstream.lab.race import CACQ, PARALLEL_TRACK, Contender, Lane, Race, lanes_for
 from midstream.migrate.jisc import JustInTime
+from midstream.migrate.moving_state import MovingState
 
 _BATCHES = 20
 _SIZES = (2_000, 50_000)
@@ -153,7 +154,7 @@ def _pauses_of(name: str, rotation: Rotation, turns: tuple[int, int]) -> list[Pa
     del steady
     gc.collect()
     began = time.process_time()
-    stream.engine.migrate(rotation.plan(is_turned), strategy="moving-state")
+    stream.engine.migrate(rotation.plan(is_turned), strategy=MovingState.name)
     moving = time.process_time() - began
     return [Pause(name, size, tuple(transitions), moving) for size, transitions in measured.items()]
 
@@ -265,7 +266,7 @@ def _fill_is_vectorised(console: Console) -> bool:
         engine = ms.Engine(query, plan="((S0 S1) S2)")
         engine.push(data)
         began = time.process_time()
-        record = engine.migrate("((S1 S2) S0)", strategy="moving-state")
+        record = engine.migrate("((S1 S2) S0)", strategy=MovingState.name)
         fill.append(time.process_time() - began)
         entries = record.entries
     share = min(fill) / min(scratch)

@@ -25,6 +25,7 @@ from midstream.lab.experiments.zhu_streams import (
     Streams,
     make_streams,
 )
+from midstream.migrate.moving_state import MovingState
 from midstream.plan import parse_plan
 
 _FACTORS = (0.02, 0.5)
@@ -49,14 +50,14 @@ class Pause:
         measured = []
         for _ in range(times):
             began = time.process_time()
-            self._engine.migrate(new, "moving-state")
+            self._engine.migrate(new, MovingState.name)
             measured.append(time.process_time() - began)
-            self._engine.migrate(self._old, "moving-state")
+            self._engine.migrate(self._old, MovingState.name)
         return min(measured)
 
     def check(self, new: str, seconds: float, where: str) -> None:
         """Go on by the new plan and compare what comes out with DuckDB's answer."""
-        self._engine.migrate(new, "moving-state")
+        self._engine.migrate(new, MovingState.name)
         tables, last = [], self._at
         for until, batch in self._slices[_STEPS_PER_WINDOW:]:
             if last >= self._at + seconds:

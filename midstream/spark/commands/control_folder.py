@@ -206,7 +206,7 @@ class Control:
         told = self._folder.read("status/cells.json") or {"cells": {}}
         status = {}
         for cell, report in sorted(told["cells"].items(), key=lambda item: int(item[0])):
-            strategy, phase, percent, _ = report.get("mig", (None, None, 100.0, 0))
+            strategy, phase, percent, *_ = report.get("mig", (None, None, 100.0))
             status[int(cell)] = CellStatus(report["plan"], strategy, phase, percent)
         return status
 

@@ -63,6 +63,9 @@ class Command:
             raise ValueError("its strategy is not a text")
         if not (cells is None or (isinstance(cells, list) and all(type(cell) is int for cell in cells))):
             raise ValueError("its cells are not a list of numbers")
+        unknown = sorted(told.keys() - {"do", "plan", "strategy", "cells", "id"})
+        if unknown:
+            raise ValueError(f"it has {unknown[0]!r}, which no command has; a migration has plan, strategy and cells")
         identity = told.get("id")
         if not isinstance(identity, str) or not identity:
             raise ValueError("it has no id")

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from midstream.cql.model import Column
 from midstream.errors import SparkError
 from midstream.kernels.types import SMALLEST
+from midstream.migrate.jisc import JustInTime
 from midstream.plan import parse_plan
 from midstream.session import Engine
 from midstream.spark.checkpoint.ledger import SNAPSHOT_LANE
@@ -84,7 +85,7 @@ class Cell:
             self._engine = Engine.restore(
                 self._query, b"".join(snapshot), plan=loading.plan, strategy=self._spec.strategy
             )
-            self._engine.migrate(self._engine.plan, strategy="jisc")
+            self._engine.migrate(self._engine.plan, strategy=JustInTime.name)
         else:
             self._engine = self._resumed(loading, parts)
         self.stamp = stamp
@@ -167,6 +168,7 @@ class Cell:
                 "phase": migration.phase,
                 "percent": round(migration.percent, 1),
                 "holes": migration.holes_left,
+                "unit": migration.unit,
                 "to": migration.to_plan,
             }
         heavy = self._heavy_key(rows)

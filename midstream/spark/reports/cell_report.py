@@ -12,6 +12,8 @@ from typing import Any
 #: A report has at most so many characters.
 LARGEST_REPORT = 1000
 _LONGEST_PLAN = 240
+#: What `mig` lists, in this order.
+MIGRATION_FIELDS = ("strategy", "phase", "percent", "holes", "unit")
 
 
 def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,7 +38,7 @@ def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
         "ms": [round(1000 * told[name], 1) for name in ("seconds", "store", "total")],
     }
     if migration is not None:
-        report["mig"] = [migration[name] for name in ("strategy", "phase", "percent", "holes")]
+        report["mig"] = [migration[name] for name in MIGRATION_FIELDS]
     if told.get("answers"):
         report["ans"] = told["answers"]
     if "heavy" in told:

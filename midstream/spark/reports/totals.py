@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from midstream.errors import SparkError, shown
+from midstream.migrate.record import UNFILLED_ROWS
+from midstream.spark.reports.cell_report import MIGRATION_FIELDS
 
 #: The name of the observation, before the join's.
 OBSERVATION = "midstream"
@@ -93,6 +95,7 @@ def _texts(row: Any) -> Iterable[str]:
 class Progress:
     """How a join on Spark is going: totals of the last reports of its cells.
 
+    `holes` are the rows that are still to be filled; what other strategies wait for is in `migrations`, with its unit.
     `held_back_by` is the stream whose event times are furthest behind, which holds the watermark back. `seconds` are
     of the slowest cell: in the engine, in the state store, and in total; the rest is transport. `in_place` is the share
     of cells that reused their in-memory engine instead of reloading it.
@@ -119,7 +122,7 @@ class Progress:
         """Totals of the cells' reports."""
         told = list(reports.values())
         migrations = {
-            cell: dict(zip(("strategy", "phase", "percent", "holes"), report["mig"], strict=True))
+            cell: dict(zip(MIGRATION_FIELDS, report["mig"], strict=True))
             for cell, report in reports.items()
             if "mig" in report
         }
@@ -134,7 +137,7 @@ class Progress:
             state_bytes=sum(report["state"] for report in told),
             stored_bytes=sum(report["stored"] for report in told),
             host_bytes=sum(report["host"] for report in told),
-            holes=sum(migration["holes"] for migration in migrations.values()),
+            holes=sum(migration["holes"] for migration in migrations.values() if migration["unit"] == UNFILLED_ROWS),
             plans={cell: report["plan"] for cell, report in reports.items()},
             migrations=migrations,
             held_back_by=_slowest(report["reached"] for report in told),
