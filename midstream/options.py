@@ -6,17 +6,19 @@ cannot fail later because of its type.
 
 from __future__ import annotations
 
+import inspect
 import numbers
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any, TypedDict
 
 from midstream.cql.durations import Duration, duration
 from midstream.cql.model import Query
 from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.registry import find_executor
 from midstream.errors import EngineError, PlanError, QueryError, did_you_mean, shown
-from midstream.migrate import DEFAULT_STRATEGY, STRATEGIES
+from midstream.migrate import DEFAULT_STRATEGY, STRATEGIES, Strategy
 from midstream.plan import Plan, default_plan, parse_plan
 from midstream.tables import type_name
 
@@ -31,6 +33,19 @@ _CHOICES: dict[str, tuple[object, ...]] = {
 }
 
 
+class EngineKeywords(TypedDict, total=False):
+    """The same as keywords of a call, for those who check types."""
+
+    strategy: str | Strategy
+    executor: str | ExecutorKind | None
+    demand: str
+    memory_limit: int | None
+    adaptive: bool
+    late: str
+    late_limit: int
+    max_jump: Duration | None
+
+
 @dataclass(frozen=True)
 class EngineOptions:
     """The keywords of an engine, as `Engine` describes them. The executor is None where a snapshot tells it.
@@ -42,7 +57,7 @@ class EngineOptions:
     3600000000
     """
 
-    strategy: str = DEFAULT_STRATEGY
+    strategy: str | Strategy = DEFAULT_STRATEGY
     executor: str | ExecutorKind | None = "tree"
     demand: str = "off"
     memory_limit: int | None = None
@@ -53,7 +68,8 @@ class EngineOptions:
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
-            _check_choice(name, getattr(self, name), choices)
+            if not isinstance(getattr(self, name), Strategy):
+                _check_choice(name, getattr(self, name), choices)
         if self.executor is not None:
             find_executor(self.executor, "engine")
         limit = self.late_limit
@@ -63,6 +79,26 @@ class EngineOptions:
             )
         assert self.longest_jump is None or self.longest_jump >= 0
 
+    @classmethod
+    def of(cls, keywords: EngineKeywords) -> EngineOptions:
+        """The options that a call was given."""
+        known = [field.name for field in fields(cls)]
+        for name in keywords:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise TypeError(f"engine: unknown keyword {name!r}; {hint}keywords: plan, tables, {', '.join(known)}")
+        return cls(**keywords)
+
+    def keywords(self) -> EngineKeywords:
+        """The options as a call takes them.
+
+        >>> EngineOptions.of(EngineOptions(late="keep").keywords()).late
+        'keep'
+        """
+        given: Any = {field.name: getattr(self, field.name) for field in fields(self)}
+        found: EngineKeywords = given
+        return found
+
     def kind(self, stored: str | None = None) -> ExecutorKind:
         """The kind of executor: the one that was given, else the one that a snapshot was taken on."""
         if self.executor is not None:
@@ -70,8 +106,9 @@ class EngineOptions:
         return find_executor(stored or "tree", "restore: the snapshot")
 
     @property
-    def keeps_late(self) -> bool:
-        return self.late == "keep"
+    def rows_kept(self) -> int:
+        """How many late and rejected rows of a stream are kept."""
+        return self.late_limit if self.late == "keep" else 0
 
     @cached_property
     def longest_jump(self) -> int | None:
@@ -88,6 +125,18 @@ def _check_choice(name: str, value: object, choices: Sequence[object]) -> None:
     hint = did_you_mean(value, [choice for choice in choices if isinstance(choice, str)])
     right = " or ".join(repr(choice) for choice in choices)
     raise EngineError(f"engine: {name}={shown(value)} is not available; {hint}use {right}")
+
+
+def spell_out_keywords(function: Callable[..., object], **defaults: object) -> None:
+    """Have `help` show a function's `**options` one by one, with these defaults, or those of `EngineOptions`."""
+    plain = getattr(function, "__func__", function)  # of a class method, what it is made of
+    given = inspect.signature(plain)
+    others = [parameter for parameter in given.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    options = [
+        parameter.replace(kind=parameter.KEYWORD_ONLY, default=defaults.get(parameter.name, parameter.default))
+        for parameter in inspect.signature(EngineOptions).parameters.values()
+    ]
+    plain.__dict__["__signature__"] = given.replace(parameters=[*others, *options])
 
 
 def checked_query(query: Query, call: str) -> Query:

@@ -1,13 +1,13 @@
 """The public `Engine`: a query and a plan over batches of rows.
 
-It checks a push whole before anything changes, sends the accepted rows through the pipeline, and keeps the watermark,
-the counters and the rows that were refused.
+It says what users may call when, and what with. Rows take their way in `engine.push_loop`, and migrations theirs in
+`migrate.under_way`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,29 +15,25 @@ from midstream.cql.durations import Duration
 from midstream.cql.model import Query
 from midstream.cql.parse import query as parse_query
 from midstream.engine.executors.protocol import ExecutorKind
-from midstream.engine.executors.registry import find_executor
-from midstream.engine.input.event_time import LATE
-from midstream.engine.input.intake import Intake, Receiver, WatermarkLike, named_tables
-from midstream.engine.input.watermark import NONE_YET, Watermark
-from midstream.engine.pipeline import Pipeline
+from midstream.engine.input.intake import Intake, WatermarkLike, named_tables
+from midstream.engine.life import Life, problem_text
+from midstream.engine.push_loop import PushLoop
 from midstream.engine.run import Batches, Run
 from midstream.engine.snapshot.checkpoint import check_query, query_as_json
 from midstream.engine.snapshot.format import BytesLike, Snapshot
 from midstream.engine.stats import EngineStats
 from midstream.engine.warmup import warm_up
-from midstream.errors import EngineError, PlanError, shown
-from midstream.migrate import DEFAULT_STRATEGY, STRATEGIES, Migration, Strategy, Transition, begin
+from midstream.errors import EngineError, PlanError
+from midstream.migrate import STRATEGIES, Migration, Strategy
 from midstream.migrate.jisc import JustInTime
-from midstream.migrate.options import read_options
-from midstream.migrate.record import Recorder, Running
+from midstream.migrate.under_way import Migrations
 from midstream.notebook import engine_html, engine_line
-from midstream.options import DEFAULT_LATE_LIMIT, EngineOptions, checked_query, chosen_plan
+from midstream.options import EngineKeywords, EngineOptions, checked_query, chosen_plan, spell_out_keywords
 from midstream.plan import Plan
 from midstream.tables import TableLike
 
-_FINISHED = "finished: this engine takes no more rows; make a new one, or go on with Engine.restore from a snapshot"
-_LEFT = "closed, because its with block has ended; make a new one, or go on with Engine.restore from a snapshot"
-_UNDER_WAY = "a push is under way: take the pieces of push_batches to the end before the next call"
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Engine:
@@ -68,34 +64,23 @@ class Engine:
         *,
         plan: Plan | str | None = None,
         tables: Mapping[str, TableLike] | None = None,
-        strategy: str = DEFAULT_STRATEGY,
-        executor: str | ExecutorKind = "tree",
-        demand: str = "off",
-        memory_limit: int | None = None,
-        adaptive: bool = False,
-        late: str = "count",
-        late_limit: int = DEFAULT_LATE_LIMIT,
-        max_jump: Duration | None = None,
+        **options: Unpack[EngineKeywords],
     ):
-        options = EngineOptions(strategy, executor, demand, memory_limit, adaptive, late, late_limit, max_jump)
+        checked = EngineOptions.of(options)
         chosen = chosen_plan(checked_query(query, "engine"), plan)
         named = named_tables(query, {} if tables is None else tables)
-        self._set_up(query, chosen, options, options.kind())
+        self._set_up(query, chosen, checked, checked.kind())
         self._pipeline.load_tables(named)
 
     def _set_up(self, query: Query, plan: Plan, options: EngineOptions, kind: ExecutorKind) -> None:
         get_ready()
         self.query = query
         self._options = options
-        self._recorders: list[Recorder] = []
-        self._pipeline = Pipeline(query, plan, kind)
-        self._receiver = Receiver(query, self._pipeline.readers, options.longest_jump, options.keeps_late)
-        self._watermark = Watermark({stream: query.delays.get(stream, 0) for stream in query.streams}, query.time_type)
-        self._rows_in = dict.fromkeys(query.streams, 0)
-        self._rows_out = 0
-        self._refused: dict[str, dict[str, int]] = {stream: {} for stream in query.streams}
-        self._late_rows: dict[str, list[pa.Table]] = {}
-        self._ended: str | None = None
+        self._loop = PushLoop(query, plan, kind, longest_jump=options.longest_jump, late_limit=options.rows_kept)
+        self._pipeline = self._loop.pipeline
+        self._migrations = Migrations(STRATEGIES)
+        self._life = Life.OPEN
+        self._problem = ""
         self._moves = 0
 
     # Rows in, results out --------------------------------------------------------------------------------------------
@@ -160,8 +145,7 @@ class Engine:
         1
         """
         self._check_open()
-        intake = self._receiver.receive(data, watermark, self._watermark)
-        return self._run(intake, self._moves)
+        return self._run(self._loop.receive(data, watermark), self._moves)
 
     def _run(self, intake: Intake, moves: int) -> Iterator[pa.Table]:
         if self._moves != moves:
@@ -170,45 +154,20 @@ class Engine:
                 "and take its pieces before the next call"
             )
         self._check_open()
-        self._ended = _UNDER_WAY
+        self._life = Life.PUSHING
         self._moves += 1
         try:
-            to_come = self._watermark.after(intake.maxima, intake.watermark)
-            for table in self._pipeline.take(intake.accepted, to_come):
-                self._rows_out += table.num_rows
-                yield table
-            self._count(intake)
-            self._watermark.advance(intake.maxima, intake.watermark)
+            yield from self._loop.take(intake)
         except GeneratorExit:
-            self._ended = "closed, because push_batches was not taken to its end; go on with Engine.restore"
+            self._life = Life.ABANDONED
             raise
         except BaseException as problem:
-            reason = f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__
-            self._ended = f"closed, because a push broke off ({reason}); go on with Engine.restore from a snapshot"
+            self._life, self._problem = Life.BROKEN, problem_text(problem)
             raise
-        if self._ended == _UNDER_WAY:  # and not closed meanwhile
-            self._ended = None
-        begin.give_way(self._recorders[:-1], self._pipeline.executor)
-        self._deliver(self._recorders)
-
-    @staticmethod
-    def _deliver(recorders: Iterable[Recorder]) -> None:
-        """Tell listeners how migrations go on, the older ones first."""
-        for recorder in recorders:
-            recorder.deliver()
-
-    def _count(self, intake: Intake) -> None:
-        for stream, rows in intake.accepted.items():
-            self._rows_in[stream] += len(rows)
-        for stream, reasons in intake.refused.items():
-            counters = self._refused[stream]
-            for reason, count in reasons.items():
-                counters[reason] = counters.get(reason, 0) + count
-        for stream, table in intake.refused_rows.items():
-            kept = self._late_rows.setdefault(stream, [])
-            room = self._options.late_limit - sum(one.num_rows for one in kept)
-            if room > 0:
-                kept.append(table.slice(0, room))
+        if self._life is Life.PUSHING:  # and not closed meanwhile
+            self._life = Life.OPEN
+        self._migrations.pushed(self._pipeline)
+        self._migrations.deliver()
 
     def take_late(self) -> dict[str, pa.Table]:
         """Late and rejected rows since the last call, by stream, with a column `reason`.
@@ -226,11 +185,9 @@ class Engine:
         >>> engine.take_late()["a"].to_pylist()
         [{'id': 7, 'ts': 50, 'reason': 'late'}]
         """
-        if self._ended not in (_FINISHED, _LEFT):
+        if not self._life.has_ended_well:
             self._check_open()
-        taken = {stream: pa.concat_tables(tables) for stream, tables in self._late_rows.items() if tables}
-        self._late_rows = {}
-        return taken
+        return self._loop.take_late()
 
     def finish(self) -> pa.Table:
         """End of input: release what is held back, end a migration and free all state.
@@ -247,18 +204,15 @@ class Engine:
         Traceback (most recent call last):
         midstream.errors.EngineError: engine: finished: this engine takes no more rows; ...
         """
-        if self._ended != _FINISHED:
-            self._check_open()
-            released = self._pipeline.release()
-            self._rows_out += released.num_rows
-            self._pipeline.clear()
-            self._ended = _FINISHED
-            self._moves += 1
-            for recorder in self._recorders:
-                recorder.end()
-            self._deliver(self._recorders)
-            return released
-        return self.query.output_schema.empty_table()
+        if self._life is Life.FINISHED:
+            return self.query.output_schema.empty_table()
+        self._check_open()
+        released = self._loop.finish()
+        self._life = Life.FINISHED
+        self._moves += 1
+        self._migrations.finish()
+        self._migrations.deliver()
+        return released
 
     def __enter__(self) -> Engine:
         """``with ms.Engine(query) as engine:`` frees all state when the block ends.
@@ -272,13 +226,14 @@ class Engine:
     def __exit__(self, kind: type[BaseException] | None, *problem: object) -> None:
         held = self._pipeline.release().num_rows
         self._pipeline.clear()
-        self._ended = _FINISHED if self._ended == _FINISHED else _LEFT
+        if self._life is not Life.FINISHED:
+            self._life, self._problem = Life.LEFT, ""
         if held and kind is None:
             raise EngineError(f"engine: {held} results were held back when the with block ended; call finish() in it")
 
     def _check_open(self) -> None:
-        if self._ended is not None:
-            raise EngineError(f"engine: {self._ended}")
+        if self._life is not Life.OPEN:
+            raise EngineError(f"engine: {self._life.reason(self._problem)}")
 
     # What runs, and what it costs ------------------------------------------------------------------------------------
 
@@ -295,7 +250,7 @@ class Engine:
     @property
     def migration(self) -> Migration | None:
         """The latest migration as it stands, or None if there was none."""
-        return self._recorders[-1].current if self._recorders else None
+        return self._migrations.latest
 
     def migrate(
         self,
@@ -340,27 +295,16 @@ class Engine:
                 f"migrate: plan is None; write the plan to change to, such as {str(self.plan)!r}, or give a Plan"
             )
         target = chosen_plan(self.query, plan)
-        chosen = begin.find_strategy(self._options.strategy if strategy is None else strategy, STRATEGIES)
-        options = read_options({"budget": budget, "hold": hold}, chosen, STRATEGIES)
-        if on_event is not None and not callable(on_event):
-            raise EngineError(f"migrate: on_event={shown(on_event)}; give a function that takes the migration's record")
-        running = self._pipeline.executor.kind
-        kind = running if executor is None else find_executor(executor, "migrate")
-        recorder = Recorder(
-            chosen.name,
-            chosen.unit,
-            Running(str(self.plan), running.name),
-            Running(str(target), kind.name),
+        recorder = self._migrations.begin(
+            self._pipeline,
+            target,
+            executor,
+            self._options.strategy if strategy is None else strategy,
+            {"budget": budget, "hold": hold},
             on_event,
         )
-        self._pipeline.begin(
-            lambda situation: begin.begun(chosen, Transition(situation, target, kind, options, recorder), STRATEGIES)
-        )
         self._moves += 1
-        begin.give_way(self._recorders, self._pipeline.executor)
-        followed = [*self._recorders, recorder]
-        self._recorders = [one for one in self._recorders if not one.current.has_ended] + [recorder]
-        self._deliver(followed)
+        self._migrations.deliver()
         return recorder.current
 
     def stats(self) -> EngineStats:
@@ -375,33 +319,17 @@ class Engine:
         >>> stats.rows_in, stats.held_back_by, [(state.name, state.rows) for state in stats.states]
         ({'a': 1, 'b': 0}, 'b', [('a', 1), ('b', 0)])
         """
-        states = tuple(self._pipeline.stats())
-        watermark = self._watermark.current
-        return EngineStats(
-            rows_in=dict(self._rows_in),
-            rows_out=self._rows_out,
-            late={stream: counters.get(LATE, 0) for stream, counters in self._refused.items()},
-            rejected={
-                stream: {reason: count for reason, count in counters.items() if reason != LATE}
-                for stream, counters in self._refused.items()
-            },
-            dropped=self._pipeline.dropped(),
-            watermark=None if watermark == NONE_YET else watermark,
-            held_back_by=self._watermark.held_back_by(),
-            state_bytes=sum(one.bytes for one in states),
-            states=states,
-            work=self._pipeline.work(),
-        )
+        return self._loop.stats()
 
     def __repr__(self) -> str:
-        running = self._pipeline.executor
-        line = engine_line(self.query, running.plan, running.kind, self.stats(), self.migration, self._ended)
+        running, why = self._pipeline.executor, self._life.reason(self._problem)
+        line = engine_line(self.query, running.plan, running.kind, self.stats(), self.migration, why)
         return f"<midstream.Engine {line}>"
 
     def _repr_html_(self) -> str:
         """Plan, states and holes, as a notebook shows them."""
-        running = self._pipeline.executor
-        return engine_html(self.query, running.plan, running.kind, self.stats(), self.migration, self._ended)
+        running, why = self._pipeline.executor, self._life.reason(self._problem)
+        return engine_html(self.query, running.plan, running.kind, self.stats(), self.migration, why)
 
     # Snapshots -------------------------------------------------------------------------------------------------------
 
@@ -418,16 +346,8 @@ class Engine:
         1
         """
         self._check_open()
-        meta: dict[str, Any] = {
-            **query_as_json(self.query),
-            "plan": str(self.plan),
-            "executor": self.executor,
-            "watermark": self._watermark.to_json(),
-            "rows_in": self._rows_in,
-            "rows_out": self._rows_out,
-            "refused": self._refused,
-        }
-        return self._pipeline.snapshot(meta)
+        running = {"plan": str(self.plan), "executor": self.executor}
+        return self._pipeline.snapshot(query_as_json(self.query) | running | self._loop.to_json())
 
     @classmethod
     def restore(
@@ -436,14 +356,7 @@ class Engine:
         snapshot: Snapshot | BytesLike,
         *,
         plan: Plan | str | None = None,
-        strategy: str = DEFAULT_STRATEGY,
-        executor: str | ExecutorKind | None = None,
-        demand: str = "off",
-        memory_limit: int | None = None,
-        adaptive: bool = False,
-        late: str = "count",
-        late_limit: int = DEFAULT_LATE_LIMIT,
-        max_jump: Duration | None = None,
+        **options: Unpack[EngineKeywords],
     ) -> Engine:
         """An engine that goes on where the snapshot was taken, by the same plan or another.
 
@@ -460,17 +373,14 @@ class Engine:
         >>> ms.Engine.restore(query, engine.snapshot(), plan="(b c) a").push({"c": rows}).num_rows
         1
         """
-        options = EngineOptions(strategy, executor, demand, memory_limit, adaptive, late, late_limit, max_jump)
+        checked = EngineOptions.of({"executor": None, **options})
         checked_query(query, "restore")
         taken = snapshot if isinstance(snapshot, Snapshot) else Snapshot.from_bytes(snapshot)
-        meta = taken.meta
         check_query(query, taken)
         engine = cls.__new__(cls)
-        kind = options.kind(meta.get("executor"))
-        engine._set_up(query, chosen_plan(query, meta["plan"] if plan is None else plan), options, kind)
-        engine._watermark.from_json(meta["watermark"])
-        engine._rows_in, engine._rows_out = dict(meta["rows_in"]), meta["rows_out"]
-        engine._refused = {stream: dict(reasons) for stream, reasons in meta["refused"].items()}
+        kind = checked.kind(taken.meta.get("executor"))
+        engine._set_up(query, chosen_plan(query, taken.meta["plan"] if plan is None else plan), checked, kind)
+        engine._loop.from_json(taken.meta)
         engine._pipeline.go_on(taken)
         return engine
 
@@ -483,8 +393,7 @@ class Engine:
         *,
         tables: Mapping[str, TableLike] | None = None,
         plan: Plan | str | None = None,
-        strategy: str = DEFAULT_STRATEGY,
-        executor: str | ExecutorKind = "tree",
+        **options: Unpack[EngineKeywords],
     ) -> Engine:
         """An engine that goes on after rows whose results are out already, for those who keep the rows themselves.
 
@@ -502,13 +411,15 @@ class Engine:
         """
         if checked_query(query, "resume").tracks_arrivals:
             raise EngineError("resume: the query has ROWS windows; go on with Engine.restore from a snapshot")
-        engine = cls(query, plan=plan, tables=tables, strategy=strategy, executor=executor)
-        known = engine._receiver.receive(rows, None, engine._watermark)
-        engine._watermark.advance(known.maxima, engine._receiver.moment(watermark, "resume"))
-        engine._pipeline.go_on_from(known.accepted, engine._watermark.current)
+        engine = cls(query, plan=plan, tables=tables, **options)
+        engine._loop.go_on_from(rows, watermark)
         engine.migrate(engine.plan, strategy=JustInTime.name)
         return engine
 
+
+spell_out_keywords(Engine.__init__)
+spell_out_keywords(Engine.restore, executor=None)
+spell_out_keywords(Engine.resume)
 
 _is_ready = False
 

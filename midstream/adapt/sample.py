@@ -21,11 +21,11 @@ from midstream.engine.executors.tree import TreeExecutor
 from midstream.engine.input.binding import TableBinding
 from midstream.engine.input.casting import plain_table
 from midstream.engine.input.event_time import judge
-from midstream.engine.input.intake import Receiver
-from midstream.engine.input.watermark import NONE_YET, Watermark
+from midstream.engine.input.watermark import NONE_YET
 from midstream.engine.joins.combos import Delta, heads_of
 from midstream.engine.joins.nodes import JoinNode
 from midstream.engine.pipeline import Pipeline
+from midstream.engine.push_loop import PushLoop
 from midstream.engine.transition import Situation
 from midstream.errors import InputError
 from midstream.kernels.types import Combos
@@ -65,11 +65,9 @@ class Sample:
     def __init__(self, query: Query, plan: Plan, data: Mapping[str, pa.Table]):
         given = _named(query, data)
         self.query = query
-        self._pipeline = Pipeline(query, plan, TreeExecutor.kind)
-        self._executor = _counting(self._pipeline, plan)
-        self._pipeline.load_tables({name: given[name] for name in query.tables})
-        self._receiver = Receiver(query, self._pipeline.readers, None, False)
-        self._watermark = Watermark({stream: query.delays.get(stream, 0) for stream in query.streams})
+        self._loop = PushLoop(query, plan, TreeExecutor.kind)
+        self._executor = _counting(self._loop.pipeline, plan)
+        self._loop.pipeline.load_tables({name: given[name] for name in query.tables})
         self._streams = {stream: _in_order(query, stream, given[stream]) for stream in query.streams}
         self._times = np.sort(np.concatenate([one.times for one in self._streams.values()]))
         if self.rows_given < 2 or self._times[0] == self._times[-1]:
@@ -102,15 +100,13 @@ class Sample:
             end = int(np.searchsorted(one.times, self._times[rows - 1], side="right"))
             push[stream] = one.table.slice(self.pushed[stream], end - self.pushed[stream])
             self.pushed[stream] = end
-        intake = self._receiver.receive(push, None, self._watermark)
-        for _ in self._pipeline.take(intake.accepted, self._watermark.after(intake.maxima, None)):
+        for _ in self._loop.take(self._loop.receive(push)):
             raise AssertionError("results are counted and go no further")
-        self._watermark.advance(intake.maxima, None)
         self.seconds = max(self.seconds_at(rows), 1e-6)
 
     def moment(self, other: Plan) -> Moment:
         """What there is now, and what the states of another plan would be."""
-        windows, floor = self._executor.windows, self._watermark.current
+        windows, floor = self._executor.windows, self._loop.watermark.current
         held = {
             frozenset(node.inputs): _alive(node, windows, floor)
             for node in self._executor.joins()

@@ -76,5 +76,5 @@ def migrate_by(strategy: Strategy, engine: ms.Engine, plan: str, options: Option
         return executor
 
     engine._pipeline.begin(begin)
-    engine._recorders = [recorder]
+    engine._migrations._recorders = [recorder]
     return recorder

@@ -16,6 +16,7 @@ from midstream.cql.durations import Duration
 from midstream.cql.names import find_spellings
 from midstream.errors import QueryError, SparkError
 from midstream.migrate import DEFAULT_STRATEGY
+from midstream.options import EngineOptions
 from midstream.plan import parse_plan
 from midstream.spark.arguments import (
     Durations,
@@ -142,7 +143,7 @@ def sql(
         rates=check_mapping("rates", rates, "relative rates by stream: {'orders': 10}"),
         hot_keys=check_hot_keys(hot_keys),
         plan=None if plan is None else check_text("plan", plan, "a plan such as '((a b) c)'"),
-        strategy=check_strategy(strategy),
+        options=EngineOptions(strategy=check_strategy(strategy)),
         schedule=check_schedule(schedule),
         allow_incomplete=check_flag("allow_incomplete", allow_incomplete),
         host_idle=_host_idle(host_idle),

@@ -18,7 +18,7 @@ import pyarrow as pa
 from midstream.cql.model import Query
 from midstream.cql.parse import query as parse_query
 from midstream.engine.snapshot.checkpoint import described, windows_as_json
-from midstream.migrate import DEFAULT_STRATEGY
+from midstream.options import EngineOptions
 from midstream.spark.routing.rules import Routing, routing_for
 
 
@@ -26,10 +26,11 @@ from midstream.spark.routing.rules import Routing, routing_for
 class JoinSpec:
     """A join on Spark: the query's text with the schemas of its streams, how it is cut into cells, and its plan.
 
-    `schedule` lists moments of event time, in microseconds, and the plans that cells change to when the watermark has
-    reached them. `operator` tells two joins of one streaming query apart. `delays` are how long the watermark waits for
-    rows of a stream, in microseconds. `assume_zone` is the zone of event times without one. `aggregated` are the
-    streams that come out of an aggregation: their rows wait for the watermark, so they lag behind their sources.
+    `options` are what each cell's engine is told. `schedule` lists moments of event time, in microseconds, and the
+    plans that cells change to when the watermark has reached them. `operator` tells two joins of one streaming query
+    apart. `delays` are how long the watermark waits for rows of a stream, in microseconds. `assume_zone` is the zone of
+    event times without one. `aggregated` are the streams that come out of an aggregation: their rows wait for the
+    watermark, so they lag behind their sources.
     """
 
     text: str
@@ -39,7 +40,7 @@ class JoinSpec:
     rates: Mapping[str, float] = field(default_factory=dict)
     hot_keys: Mapping[str, list[Any]] = field(default_factory=dict)
     plan: str | None = None
-    strategy: str = DEFAULT_STRATEGY
+    options: EngineOptions = field(default_factory=EngineOptions)
     schedule: tuple[tuple[int, str], ...] = ()
     allow_incomplete: bool = False
     host_idle: float = 900.0
@@ -101,7 +102,7 @@ class JoinSpec:
             "rates": dict(self.rates),
             "hot_keys": {name: _values_text(values) for name, values in self.hot_keys.items()},
             "plan": self.plan,
-            "strategy": self.strategy,
+            "options": self.options.keywords(),
             "schedule": [list(step) for step in self.schedule],
             "allow_incomplete": self.allow_incomplete,
             "host_idle": self.host_idle,
@@ -120,7 +121,10 @@ class JoinSpec:
         schedule = tuple((moment, plan) for moment, plan in told.pop("schedule"))
         aggregated = tuple(told.pop("aggregated"))
         hot_keys = {name: _values(values) for name, values in told.pop("hot_keys").items()}
-        return cls(schemas=schemas, schedule=schedule, hot_keys=hot_keys, aggregated=aggregated, **told)
+        options = EngineOptions.of(told.pop("options"))
+        return cls(
+            schemas=schemas, schedule=schedule, hot_keys=hot_keys, aggregated=aggregated, options=options, **told
+        )
 
 
 def _schema_text(schema: pa.Schema) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 import midstream as ms
 from midstream.errors import EngineError
+from midstream.options import EngineKeywords
 
 from .small import ALIASES, CASES, Small, draw_plan, draw_pushes, sorted_rows
 
@@ -59,3 +60,13 @@ def test_rows_alone_do_not_tell_the_order_that_rows_windows_need() -> None:
     small = next(small for small in CASES if small.name == "rows")
     with pytest.raises(EngineError, match=r"resume: the query has ROWS windows; go on with Engine\.restore"):
         ms.Engine.resume(small.query(), {}, 0)
+
+
+def test_an_engine_that_resumes_takes_the_options_of_every_engine() -> None:
+    small = NO_ROWS_WINDOW[0]
+    options: EngineKeywords = {"late": "keep", "max_jump": "1 second", "strategy": "moving-state"}
+    engine = ms.Engine.resume(small.query(), {}, 10**9, **options)
+    late = next(iter(draw_pushes(random.Random(0), small, 1)))
+    engine.push(late)
+    assert sum(table.num_rows for table in engine.take_late().values()) == sum(rows.num_rows for rows in late.values())
+    assert engine.migrate(engine.plan).strategy == "moving-state"

@@ -125,7 +125,7 @@ def check_many(window: str, strategies: tuple[str, ...], count: int, visits: col
             found.append(visits.copy())
         assert rows[0] == rows[1], number
         assert sum(one.kind == "join" for one in engine.stats().states) <= 2 * MOST_PLANS
-        assert len(engine._recorders) <= MOST_PLANS + 1
+        assert len(engine._migrations) <= MOST_PLANS + 1
         assert engine.stats().state_bytes <= 2 * MOST_PLANS * alone.stats().state_bytes
     quarter = count // 4
     for what in ("probes", "slots"):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
+from midstream.options import EngineOptions
 from midstream.spark.checkpoint.ledger import FORMAT, MERGED_AT_ONCE, Ledger, Parcel
 from midstream.spark.checkpoint.restart import find_refusal
 from midstream.spark.checkpoint.store import CellStore, drop_late, open_ledger
@@ -247,7 +248,7 @@ def reopen(text: str = TEXT, before: JoinSpec | None = None, **options: Any) -> 
 )
 def test_a_smaller_window_or_other_outputs_are_taken(text: str) -> None:
     spec = spec_of(text)
-    assert reopen(text, plan="(b a)", strategy="moving-state").windows == spec.windows
+    assert reopen(text, plan="(b a)", options=EngineOptions(strategy="moving-state")).windows == spec.windows
 
 
 @pytest.mark.parametrize(

@@ -82,9 +82,8 @@ class Cell:
                 parts.setdefault(lane, []).append(from_stored(parcel, f"lane {self._lanes[lane].name!r}"))
         self._watermark = loading.watermark
         if snapshot:
-            self._engine = Engine.restore(
-                self._query, b"".join(snapshot), plan=loading.plan, strategy=self._spec.strategy
-            )
+            options = self._spec.options.keywords()
+            self._engine = Engine.restore(self._query, b"".join(snapshot), plan=loading.plan, **options)
             self._engine.migrate(self._engine.plan, strategy=JustInTime.name)
         else:
             self._engine = self._resumed(loading, parts)
@@ -93,12 +92,12 @@ class Cell:
     def _resumed(self, loading: Loading, parts: Mapping[int, Sequence[pa.Table]]) -> Engine:
         rows = {lane.name: self._table(at, parts.get(at, ())) for at, lane in enumerate(self._lanes)}
         tables = {name: rows.pop(name) for name in self._query.tables}
-        strategy = self._spec.strategy
+        options = self._spec.options.keywords()
         if not any(table.num_rows for table in rows.values()):
-            engine = Engine(self._query, plan=loading.plan, tables=tables, strategy=strategy)
+            engine = Engine(self._query, plan=loading.plan, tables=tables, **options)
             engine.push({}, watermark=loading.watermark)
             return engine
-        return Engine.resume(self._query, rows, loading.watermark, tables=tables, plan=loading.plan, strategy=strategy)
+        return Engine.resume(self._query, rows, loading.watermark, tables=tables, plan=loading.plan, **options)
 
     def _table(self, lane: int, tables: Sequence[pa.Table]) -> pa.Table:
         return concatenate(tables, self._query.schemas[self._lanes[lane].name])

@@ -1,0 +1,77 @@
+"""The migrations of an engine: how one begins, which of them go on, and what their listeners are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from midstream.engine.executors.protocol import ExecutorKind
+from midstream.engine.executors.registry import find_executor
+from midstream.engine.pipeline import Pipeline
+from midstream.errors import EngineError, shown
+from midstream.migrate import begin
+from midstream.migrate.options import read_options
+from midstream.migrate.record import Listener, Migration, Recorder, Running
+from midstream.migrate.strategy import Strategy, Transition
+from midstream.plan.tree import Plan
+
+
+class Migrations:
+    """Recorders of the migrations that have not ended, and of the latest one."""
+
+    def __init__(self, strategies: Sequence[Strategy]):
+        self._strategies = strategies
+        self._recorders: list[Recorder] = []
+
+    def __len__(self) -> int:
+        return len(self._recorders)
+
+    @property
+    def latest(self) -> Migration | None:
+        """The latest migration as it stands, or None if there was none."""
+        return self._recorders[-1].current if self._recorders else None
+
+    def begin(
+        self,
+        pipeline: Pipeline,
+        plan: Plan,
+        executor: str | ExecutorKind | None,
+        strategy: str | Strategy,
+        given: Mapping[str, object],
+        listener: Listener | None,
+    ) -> Recorder:
+        """Change the plan, the executor or both by a strategy with the options that were given.
+
+        Without an executor it stays the one that runs. An error changes nothing.
+        """
+        chosen = begin.find_strategy(strategy, self._strategies)
+        options = read_options(given, chosen, self._strategies)
+        if listener is not None and not callable(listener):
+            raise EngineError(f"migrate: on_event={shown(listener)}; give a function that takes the migration's record")
+        running = pipeline.executor.kind
+        kind = running if executor is None else find_executor(executor, "migrate")
+        old, new = Running(str(pipeline.plan), running.name), Running(str(plan), kind.name)
+        recorder = Recorder(chosen.name, chosen.unit, old, new, listener)
+        pipeline.begin(
+            lambda situation: begin.begun(
+                chosen, Transition(situation, plan, kind, options, recorder), self._strategies
+            )
+        )
+        begin.give_way(self._recorders, pipeline.executor)
+        self._recorders.append(recorder)
+        return recorder
+
+    def pushed(self, pipeline: Pipeline) -> None:
+        """A push has passed; the latest migration may have ended those before it."""
+        begin.give_way(self._recorders[:-1], pipeline.executor)
+
+    def finish(self) -> None:
+        """The input has ended, and with it every migration."""
+        for recorder in self._recorders:
+            recorder.end()
+
+    def deliver(self) -> None:
+        """Tell listeners how migrations go on, the older ones first."""
+        followed = list(self._recorders)
+        self._recorders = [earlier for earlier in followed[:-1] if not earlier.current.has_ended] + followed[-1:]
+        for recorder in followed:
+            recorder.deliver()
