@@ -9,10 +9,12 @@
     band            |A.x - B.x| <= width, ...   values near each other, along a chain
 
 Every stream has an event time `ts` (int64 microseconds), its join columns with uniform values, and a payload `v` that
-numbers its rows, so that a result shows which rows it is made of. Rows are `1 / rate` seconds apart and streams are
-shifted against each other so that their rows alternate. `jitter` moves event times at random and keeps their order;
-`disorder` lets rows arrive up to that many seconds late, which a query needs a `delay` for. The same arguments give the
-same rows, and a stream's rows do not depend on how many streams come after it.
+numbers its rows, so that a result shows which rows it is made of. All shapes take the same arguments: `streams`, and
+for each of them `rows`, `keys` (how many values a join column has) and `rate` (rows a second); `window` in seconds,
+`seed`, and `string_keys` for keys that are text. Rows are `1 / rate` seconds apart and streams are shifted against each
+other so that their rows alternate. `jitter` moves event times at random and keeps their order; `disorder` lets rows
+arrive up to that many seconds late, which a query needs a `delay` for. The same arguments give the same rows, and a
+stream's rows do not depend on how many streams come after it.
 """
 
 from __future__ import annotations
@@ -21,12 +23,16 @@ import string
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from midstream.lab.workload import Workload, batches
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["Workload", "band", "batches", "chain", "clique", "common_key", "star"]
 
@@ -36,6 +42,21 @@ PAYLOAD = "v"
 Integers = npt.NDArray[np.int64]
 
 
+class Times(TypedDict, total=False):
+    """Keywords of every shape: the window and the order of its rows, in seconds, and where random numbers begin."""
+
+    seed: int
+    window: float
+    jitter: float
+    disorder: float
+
+
+class Keyed(Times, total=False):
+    """Keywords of shapes that join by equality."""
+
+    string_keys: bool
+
+
 @dataclass(frozen=True)
 class _Settings:
     """What all shapes have in common."""
@@ -43,11 +64,11 @@ class _Settings:
     rows: int
     keys: int
     rate: float
-    window: float
-    seed: int
-    string_keys: bool
-    jitter: float
-    disorder: float
+    seed: int = 0
+    string_keys: bool = False
+    window: float = 1.0
+    jitter: float = 0.0
+    disorder: float = 0.0
 
     def __post_init__(self) -> None:
         for name, smallest in (("rows", 0), ("keys", 1), ("window", 0), ("jitter", 0), ("disorder", 0)):
@@ -58,18 +79,9 @@ class _Settings:
 
 
 def common_key(
-    streams: int = 4,
-    rows: int = 10_000,
-    keys: int = 1_000,
-    rate: float = 1_000.0,
-    seed: int = 0,
-    string_keys: bool = False,
-    *,
-    window: float = 1.0,
-    jitter: float = 0.0,
-    disorder: float = 0.0,
+    streams: int = 4, rows: int = 10_000, keys: int = 1_000, rate: float = 1_000.0, **others: Unpack[Keyed]
 ) -> Workload:
-    """All streams equal on one key, uniform over `keys` values. `rows` and `rate` (rows a second) are per stream.
+    """All streams equal on one key.
 
     >>> print(common_key(streams=3, rows=4, keys=2, rate=1.0, window=2.5).text)
     SELECT A.v AS A_v, B.v AS B_v, C.v AS C_v
@@ -77,22 +89,12 @@ def common_key(
     WHERE A.k = B.k AND B.k = C.k
     """
     names = _names(streams)
-    settings = _Settings(rows, keys, rate, window, seed, string_keys, jitter, disorder)
-    predicates = [f"{one}.k = {other}.k" for one, other in pairwise(names)]
-    return _workload(settings, dict.fromkeys(names, ("k",)), predicates)
+    predicates = [f"{left}.k = {right}.k" for left, right in pairwise(names)]
+    return _workload(_Settings(rows, keys, rate, **others), dict.fromkeys(names, ("k",)), predicates)
 
 
 def chain(
-    streams: int = 4,
-    rows: int = 10_000,
-    keys: int = 1_000,
-    rate: float = 1_000.0,
-    seed: int = 0,
-    string_keys: bool = False,
-    *,
-    window: float = 1.0,
-    jitter: float = 0.0,
-    disorder: float = 0.0,
+    streams: int = 4, rows: int = 10_000, keys: int = 1_000, rate: float = 1_000.0, **others: Unpack[Keyed]
 ) -> Workload:
     """Each stream equal to the next one on a column of their own.
 
@@ -100,21 +102,11 @@ def chain(
     WHERE A.to_B = B.to_A AND B.to_C = C.to_B
     """
     names = _names(streams)
-    settings = _Settings(rows, keys, rate, window, seed, string_keys, jitter, disorder)
-    return _edges(settings, names, list(pairwise(names)))
+    return _edges(_Settings(rows, keys, rate, **others), names, list(pairwise(names)))
 
 
 def star(
-    streams: int = 4,
-    rows: int = 10_000,
-    keys: int = 1_000,
-    rate: float = 1_000.0,
-    seed: int = 0,
-    string_keys: bool = False,
-    *,
-    window: float = 1.0,
-    jitter: float = 0.0,
-    disorder: float = 0.0,
+    streams: int = 4, rows: int = 10_000, keys: int = 1_000, rate: float = 1_000.0, **others: Unpack[Keyed]
 ) -> Workload:
     """The first stream equal to each of the others on a column of their own.
 
@@ -122,21 +114,11 @@ def star(
     WHERE A.to_B = B.to_A AND A.to_C = C.to_A
     """
     names = _names(streams)
-    settings = _Settings(rows, keys, rate, window, seed, string_keys, jitter, disorder)
-    return _edges(settings, names, [(names[0], spoke) for spoke in names[1:]])
+    return _edges(_Settings(rows, keys, rate, **others), names, [(names[0], spoke) for spoke in names[1:]])
 
 
 def clique(
-    streams: int = 4,
-    rows: int = 10_000,
-    keys: int = 1_000,
-    rate: float = 1_000.0,
-    seed: int = 0,
-    string_keys: bool = False,
-    *,
-    window: float = 1.0,
-    jitter: float = 0.0,
-    disorder: float = 0.0,
+    streams: int = 4, rows: int = 10_000, keys: int = 1_000, rate: float = 1_000.0, **others: Unpack[Keyed]
 ) -> Workload:
     """Every pair of streams equal on a column of its own, `streams - 1` columns in each stream.
 
@@ -144,8 +126,7 @@ def clique(
     WHERE A.to_B = B.to_A AND A.to_C = C.to_A AND B.to_C = C.to_B
     """
     names = _names(streams)
-    settings = _Settings(rows, keys, rate, window, seed, string_keys, jitter, disorder)
-    return _edges(settings, names, list(combinations(names, 2)))
+    return _edges(_Settings(rows, keys, rate, **others), names, list(combinations(names, 2)))
 
 
 def band(
@@ -153,12 +134,9 @@ def band(
     rows: int = 10_000,
     keys: int = 1_000,
     rate: float = 1_000.0,
-    seed: int = 0,
     *,
     width: int = 1,
-    window: float = 1.0,
-    jitter: float = 0.0,
-    disorder: float = 0.0,
+    **others: Unpack[Times],
 ) -> Workload:
     """Each stream within `width` of the next one; values are uniform over `keys` integers.
 
@@ -168,9 +146,8 @@ def band(
     if width < 0:
         raise ValueError(f"width must be at least 0, not {width}")
     names = _names(streams)
-    settings = _Settings(rows, keys, rate, window, seed, False, jitter, disorder)
-    predicates = [f"{one}.x BETWEEN {other}.x - {width} AND {other}.x + {width}" for one, other in pairwise(names)]
-    return _workload(settings, dict.fromkeys(names, ("x",)), predicates)
+    predicates = [f"{left}.x BETWEEN {right}.x - {width} AND {right}.x + {width}" for left, right in pairwise(names)]
+    return _workload(_Settings(rows, keys, rate, **others), dict.fromkeys(names, ("x",)), predicates)
 
 
 def _names(streams: int) -> tuple[str, ...]:

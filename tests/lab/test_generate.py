@@ -25,13 +25,13 @@ def times(table: pa.Table) -> np.ndarray:
 
 @each_shape
 def test_the_same_arguments_give_the_same_rows(shape: Shape) -> None:
-    assert shape(3, 500, 20, 100.0, 7).tables == shape(3, 500, 20, 100.0, 7).tables
-    assert shape(3, 500, 20, 100.0, 7).tables != shape(3, 500, 20, 100.0, 8).tables
+    assert shape(3, 500, 20, 100.0, seed=7).tables == shape(3, 500, 20, 100.0, seed=7).tables
+    assert shape(3, 500, 20, 100.0, seed=7).tables != shape(3, 500, 20, 100.0, seed=8).tables
 
 
 @each_shape
 def test_rows_are_evenly_spaced_and_streams_alternate(shape: Shape) -> None:
-    workload = shape(4, 100, 20, 1_000.0, 0)
+    workload = shape(4, 100, 20, 1_000.0, seed=0)
     first = times(workload.tables["A"])
     assert first.tolist() == list(range(0, 100_000, 1_000))
     for number, stream in enumerate(workload.streams):
@@ -40,7 +40,7 @@ def test_rows_are_evenly_spaced_and_streams_alternate(shape: Shape) -> None:
 
 @each_shape
 def test_values_are_uniform_over_the_keys(shape: Shape) -> None:
-    workload = shape(3, 20_000, 10, 1_000.0, 0)
+    workload = shape(3, 20_000, 10, 1_000.0, seed=0)
     for table in workload.tables.values():
         for column in set(table.column_names) - {"ts", "v"}:
             values, counts = np.unique(np.asarray(table[column]), return_counts=True)
@@ -51,7 +51,7 @@ def test_values_are_uniform_over_the_keys(shape: Shape) -> None:
 
 @each_shape
 def test_schemas_and_payload(shape: Shape) -> None:
-    workload = shape(3, 50, 10, 1_000.0, 0)
+    workload = shape(3, 50, 10, 1_000.0, seed=0)
     assert workload.event_time == "ts"
     for stream, table in workload.tables.items():
         assert table.schema == workload.schemas[stream]
