@@ -1,6 +1,7 @@
 """Query text -> `Query`: the frozen description of a continuous join. `parse` tells the steps in order."""
 
 from midstream.cql.describe import describe, expression_text
+from midstream.cql.functions import Function, given_function
 from midstream.cql.model import (
     Band,
     Call,
@@ -25,6 +26,7 @@ __all__ = [
     "Cast",
     "Column",
     "Expr",
+    "Function",
     "Input",
     "KeyClass",
     "Literal",
@@ -36,6 +38,7 @@ __all__ = [
     "columns_of",
     "describe",
     "expression_text",
+    "given_function",
     "inputs_of",
     "query",
 ]

@@ -72,8 +72,9 @@ _AGGREGATES = frozenset({
 class Reader:
     """Turns nodes into expressions over the inputs of a scope."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, given: Sequence[functions.Function] = ()) -> None:
         self.scope = scope
+        self._given = given
         self.source = scope.source
 
     def read(self, node: exp.Expr) -> Expr:
@@ -106,7 +107,7 @@ class Reader:
     def call(self, name: str, args: Sequence[Expr], node: exp.Expr) -> Expr:
         """A call, or an error that points at the node."""
         try:
-            return functions.call(name, args)
+            return functions.call(name, args, self._given)
         except functions.FunctionError as error:
             raise self.located(error, node) from None
 

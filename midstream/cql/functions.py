@@ -2,7 +2,8 @@
 
 `call` and `cast` are how expressions are built: they check the arguments, insert the implicit conversions that Spark
 SQL would make, and give a typed expression. One explicit table, `TABLE`, says which functions there are; a function is
-one entry with its rule (`typing_rules`, `typing_scalars`) here, and one kernel in `engine`.
+one entry with its rule (`typing_rules`, `typing_scalars`) here, and one kernel in `engine.expressions`. A query may
+bring functions of its own, which `given_function` makes.
 
 >>> price, count = Column(0, "price", pa.float64()), Column(0, "count", pa.int32())
 >>> call("multiply", [price, count]).type
@@ -24,7 +25,7 @@ import pyarrow as pa
 
 from midstream.cql import typing_rules as rules
 from midstream.cql import typing_scalars as scalars
-from midstream.cql.model import Column, Expr
+from midstream.cql.model import Call, Column, Compute, Expr
 from midstream.cql.plain import plain_type
 from midstream.cql.typing_types import (
     FunctionError,
@@ -33,9 +34,20 @@ from midstream.cql.typing_types import (
     comparison_type,
     sql_name,
 )
-from midstream.errors import did_you_mean
+from midstream.errors import QueryError, did_you_mean, shown
 
-__all__ = ["FUNCTIONS", "Column", "FunctionError", "call", "cast", "common_type", "comparison_type"]
+__all__ = [
+    "FUNCTIONS",
+    "Column",
+    "Function",
+    "FunctionError",
+    "call",
+    "cast",
+    "check_given",
+    "common_type",
+    "comparison_type",
+    "given_function",
+]
 
 Rule = Callable[[str, Sequence[Expr]], Expr]
 MANY = 1_000_000
@@ -43,7 +55,10 @@ MANY = 1_000_000
 
 @dataclass(frozen=True)
 class Function:
-    """One entry: how it is written, what types it, how many arguments it takes, and what else it is called."""
+    """One entry: how it is written, what types it, how many arguments it takes, and what else it is called.
+
+    A function that comes with a query has its computation too, over Arrow arrays; `given_function` makes one.
+    """
 
     name: str
     signature: str
@@ -51,6 +66,32 @@ class Function:
     least: int
     most: int
     aliases: tuple[str, ...] = ()
+    compute: Compute | None = None
+
+
+def given_function(name: str, takes: Sequence[pa.DataType], gives: pa.DataType, compute: Compute) -> Function:
+    """A function for `midstream.query(..., functions=[...])`, which the query may call by its name.
+
+    `compute` gets an Arrow array for each argument, converted to the types that it takes, and gives an array of as many
+    values. The same arguments must always give the same result.
+
+    >>> import midstream as ms, pyarrow.compute as pc
+    >>> from midstream.cql import given_function
+    >>> half = given_function("half", [pa.float64()], pa.float64(), lambda x: pc.divide(x, 2.0))
+    >>> query = ms.query("SELECT half(a.x) AS h FROM a [ROWS 1]", {"a": {"x": int, "ts": int}}, "ts", functions=[half])
+    >>> ms.Engine(query).push({"a": [{"x": 5, "ts": 0}]})["h"].to_pylist()
+    [2.5]
+    """
+    signature = f"{name}({', '.join(map(sql_name, takes))})"
+
+    def rule(name: str, args: Sequence[Expr]) -> Expr:
+        for argument, wanted in zip(args, takes, strict=True):
+            if not castable(argument.type, wanted):
+                raise FunctionError(f"{name} is written {signature}, and was given {plain_type(argument.type)}")
+        converted = (rules.coerce(argument, wanted) for argument, wanted in zip(args, takes, strict=True))
+        return Call(name, tuple(converted), gives, compute)
+
+    return Function(name.lower(), signature, rule, len(takes), len(takes), compute=compute)
 
 
 TABLE = (
@@ -129,15 +170,27 @@ FUNCTIONS: dict[str, str] = {entry.name: entry.signature for entry in TABLE}
 _BY_NAME = {name: entry for entry in TABLE for name in (entry.name, *entry.aliases)}
 
 
-def call(name: str, args: Sequence[Expr]) -> Expr:
+def check_given(given: Sequence[Function]) -> None:
+    """Refuse functions that came with a query and cannot be called, or hide one of ours."""
+    for function in given:
+        if not isinstance(function, Function) or function.compute is None:
+            raise QueryError(f"query: functions has {shown(function)}; make one with midstream.cql.given_function")
+        if function.name in _BY_NAME:
+            raise QueryError(f"query: functions has {function.name!r}, which there is already; give it another name")
+
+
+def call(name: str, args: Sequence[Expr], given: Sequence[Function] = ()) -> Expr:
     """A typed expression for a function or operator over typed arguments; the name in any case, or an alias.
+
+    `given` are functions that came with the query.
 
     >>> call("gt", [Column(0, "amount", pa.int64()), Column(1, "limit", pa.int64())]).type
     DataType(bool)
     """
-    function = _BY_NAME.get(name.lower())
+    known = _BY_NAME | {function.name: function for function in given} if given else _BY_NAME
+    function = known.get(name.lower())
     if function is None:
-        hint = did_you_mean(name, _BY_NAME).strip() or f"there are: {', '.join(FUNCTIONS)}"
+        hint = did_you_mean(name, known).strip() or f"there are: {', '.join(FUNCTIONS)}"
         raise FunctionError(f"unknown function {name!r}; {hint}")
     if not function.least <= len(args) <= function.most:
         raise FunctionError(f"{name} is written {function.signature}, and was given {_count(len(args))}")

@@ -11,7 +11,7 @@ the order of FROM and everything else refers to them by that number. WHERE has b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -39,13 +39,21 @@ class Literal:
     type: pa.DataType
 
 
+#: Arrow arrays of the arguments, all of one length -> an Arrow array of the results.
+Compute = Callable[..., pa.Array]
+
+
 @dataclass(frozen=True)
 class Call:
-    """A function or operator of `query.functions` applied to arguments; `type` is what it gives."""
+    """A function or operator of `cql.functions` applied to arguments; `type` is what it gives.
+
+    `compute` is how a function that came with the query does it; the engine knows the others by their name.
+    """
 
     function: str
     args: tuple[Expr, ...]
     type: pa.DataType
+    compute: Compute | None = None
 
 
 @dataclass(frozen=True)

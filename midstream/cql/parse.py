@@ -11,7 +11,7 @@ Every complaint is a `QueryError` that says where, what, and what would be right
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -19,6 +19,7 @@ import pyarrow.types as pt
 from midstream.cql.clauses import check_clauses
 from midstream.cql.conjuncts import read_conjuncts
 from midstream.cql.expressions import Reader
+from midstream.cql.functions import Function, check_given
 from midstream.cql.model import Column, Input, Output, Query, columns_of
 from midstream.cql.names import Scope
 from midstream.cql.outputs import read_outputs
@@ -37,6 +38,7 @@ def query(
     event_time: EventTime = None,
     delay: Delay = 0,
     assume_zone: str | None = None,
+    functions: Sequence[Function] = (),
 ) -> Query:
     """Understand a continuous query.
 
@@ -45,7 +47,8 @@ def query(
     event time: one name for all streams, or one per stream. `delay` is how late rows may come, as text such as
     ``30 seconds`` or a timedelta; also one for all or one per stream. `assume_zone` is the time zone in which event
     times without one are read, such as ``Europe/Berlin``; a query whose streams are partly with and partly without a
-    zone needs it.
+    zone needs it. `functions` are functions of your own that the query may call, made by
+    `midstream.cql.given_function`.
 
     >>> orders = pa.schema({"id": pa.int64(), "ts": pa.timestamp("us")})
     >>> payments = pa.schema({"order_id": pa.int64(), "amount": pa.float64(), "ts": pa.timestamp("us")})
@@ -64,9 +67,10 @@ def query(
     midstream.errors.QueryError: query: unknown stream 'ordrs' at line 1, column 16; did you mean 'orders'? ...
     """
     known = _check_schemas(text, schemas)
+    check_given(functions)
     source = Source(text)
     try:
-        return _understand(source, known, event_time, delay, assume_zone)
+        return _understand(source, known, event_time, delay, assume_zone, functions)
     except RecursionError:
         raise source.error(0, "the query is nested too deeply", "write it with fewer parentheses") from None
 
@@ -77,6 +81,7 @@ def _understand(
     event_time: EventTime,
     delay: Delay,
     assume_zone: str | None,
+    functions: Sequence[Function],
 ) -> Query:
     select = check_clauses(source, source.parse())
     clause = read_from(source, select, declared)
@@ -84,7 +89,7 @@ def _understand(
     times = read_times(source, entries, declared, event_time, delay, assume_zone)
     schemas = with_zones(declared, times.assumed_zones)
     aliases, names = tuple(entry.alias for entry in entries), tuple(entry.source for entry in entries)
-    reader = Reader(Scope(source, aliases, tuple(schemas[name] for name in names), names))
+    reader = Reader(Scope(source, aliases, tuple(schemas[name] for name in names), names), functions)
     where = select.args.get("where")
     conjuncts = read_conjuncts(reader, [*clause.conditions, *([where.this] if where is not None else [])])
     first_stream = next(number for number, entry in enumerate(entries) if entry.source in times.columns)

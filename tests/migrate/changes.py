@@ -6,7 +6,8 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from midstream.migrate import BUDGET, STRATEGIES
+from midstream.migrate import BUDGET, STRATEGIES, Strategy
+from midstream.migrate.begin import find_strategy
 from midstream.plan import Join, Node, Plan
 
 from ..oracle.accept import accept
@@ -48,9 +49,9 @@ class Change:
         return self.plan if self.plan is not None else str(turned(running, self.turn))
 
 
-def fitting(strategy: str, budget: int | str | None) -> dict[str, Any]:
+def fitting(strategy: str | Strategy, budget: int | str | None) -> dict[str, Any]:
     """The budget as an argument of `migrate`, if the strategy has that option."""
-    (found,) = (one for one in STRATEGIES if one.name == strategy)
+    found = strategy if isinstance(strategy, Strategy) else find_strategy(strategy, STRATEGIES)
     return {"budget": budget} if BUDGET in found.options else {}
 
 

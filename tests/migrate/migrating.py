@@ -6,11 +6,12 @@ import collections
 import itertools
 import random
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import midstream as ms
-from midstream.migrate import Migration
+from midstream.migrate import STRATEGIES, Migration, Strategy
 from midstream.migrate.begin import MOST_PLANS
 
 from ..oracle.batching import batchings
@@ -22,8 +23,6 @@ from .changes import EXECUTORS, MIXED, NAMES, SUITABLE, Change, draw_changes, fi
 from .follow import Follower
 
 FEWEST_CASES = 4
-#: Strategies that take what runs over, so that migrations under way come to their end.
-REPLACING = ("jisc", "moving-state", "pause-drain-resume")
 NAMED = re.compile(r"\b(" + "|".join(sorted(NAMES, key=len, reverse=True)) + r")\b(?!-)")
 
 
@@ -45,8 +44,18 @@ class Tally:
 class MigratingRun(Run):
     """A run that also changes plans, follows every migration, and looks at what a refusal leaves behind."""
 
-    def __init__(self, case: Case, expected: Expected, way: Way, query: Any, changes: list[Change], tally: Tally):
+    def __init__(
+        self,
+        case: Case,
+        expected: Expected,
+        way: Way,
+        query: Any,
+        changes: list[Change],
+        tally: Tally,
+        given: Sequence[Strategy] = (),
+    ):
         super().__init__(case, expected, way, query)
+        self._strategies = {strategy.name: strategy for strategy in (*STRATEGIES, *given)}
         self._changes = changes
         self._follower = Follower()
         self._followers: list[Follower] = []
@@ -76,14 +85,15 @@ class MigratingRun(Run):
 
     def _migrate(self, target: str, strategy: str, change: Change) -> None:
         events: list[Migration] = []
+        asked = strategy if strategy in NAMES else self._strategies[strategy]
         ran = self.engine.executor
         record = self.engine.migrate(
-            target, strategy, executor=change.executor, on_event=events.append, **fitting(strategy, change.budget)
+            target, asked, executor=change.executor, on_event=events.append, **fitting(asked, change.budget)
         )
         assert (record.from_executor, record.to_executor) == (ran, change.executor or ran)
         assert self.engine.executor == record.to_executor
         self._tally.made[record.strategy] += 1
-        if record.strategy in REPLACING:
+        if not self._strategies[record.strategy].runs_beside:  # it has taken over, so all others have come to their end
             self._check_ended()
         self._follower = Follower(events=events)
         self._followers.append(self._follower)
@@ -108,15 +118,29 @@ class MigratingRun(Run):
             one.ended()
 
 
-def check_seed(seed: int, strategy: str, tally: Tally, big: bool | None = None) -> None:
-    """One case, cut in two ways, with its own changes in each, some of them stored and restored in between."""
+def check_seed(
+    seed: int,
+    strategy: str,
+    tally: Tally,
+    big: bool | None = None,
+    given: Sequence[Strategy] = (),
+    make_query: Callable[[Case], Any] = make_query,
+) -> None:
+    """One case, cut in two ways, with its own changes in each, some of them stored and restored in between.
+
+    `given` are strategies that nobody has registered. `make_query` makes the query of a case, or gives None if the case
+    is not wanted.
+    """
     rng = random.Random(f"migrations {seed} {strategy}")
     windows = rng.choice(SUITABLE[strategy]) if strategy in SUITABLE and rng.random() < 0.9 else None
     case = make_case(seed, windows=windows, big=big)
     if len(case.inputs) < 2:
         return
-    strategies = NAMES if strategy == MIXED else (strategy,)
-    expected, query = expect(case), make_query(case)
+    query = make_query(case)
+    if query is None:
+        return
+    strategies = (*NAMES, *(other.name for other in given)) if strategy == MIXED else (strategy,)
+    expected = expect(case)
     cuts = batchings(case, rng)
     tally.cases += 1
     for label in rng.sample(sorted(cuts), min(2, len(cuts))):
@@ -125,7 +149,7 @@ def check_seed(seed: int, strategy: str, tally: Tally, big: bool | None = None) 
         changes = draw_changes(cut, rng, strategies, executors)
         way = draw_way(cut, rng, executors)
         try:
-            run = MigratingRun(cut, expected, way, query, changes, tally)
+            run = MigratingRun(cut, expected, way, query, changes, tally, given)
             run.check()
         except Exception as problem:
             steps = "\n".join(f"  {change}" for change in changes)
@@ -167,11 +191,19 @@ def draw_way(case: Case, rng: random.Random, executors: tuple[str, ...] = ("tree
     )
 
 
-def check_block(first: int, strategy: str, quota: int, big: bool | None = None, most: int = 500) -> Tally:
+def check_block(
+    first: int,
+    strategy: str,
+    quota: int,
+    big: bool | None = None,
+    most: int = 500,
+    given: Sequence[Strategy] = (),
+    make_query: Callable[[Case], Any] = make_query,
+) -> Tally:
     """Seeds from `first` on until so many migrations were made, in several cases with results."""
     tally = Tally()
     for seed in itertools.islice(itertools.count(first), most):
-        check_seed(seed, strategy, tally, big)
+        check_seed(seed, strategy, tally, big, given, make_query)
         if tally.count(strategy) >= quota and tally.cases >= FEWEST_CASES and tally.results:
             break
     return tally

@@ -16,6 +16,7 @@ null, as whenever an expression fails on a value; so is what CAST makes of a tex
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -65,7 +66,7 @@ def limit_kernel(make: Callable[[Call | Cast], Kernel], expr: Call | Cast, opera
 def _single_value(make: Callable[[Call | Cast], Kernel], expr: Call | Cast, args: tuple[Value, ...]) -> pa.Array:
     """The value of one row, computed in wide types; null if its own type has no room for it."""
     wide = wide_type(expr.type)
-    step = Cast(expr.operand, wide) if isinstance(expr, Cast) else Call(expr.function, expr.args, wide)
+    step = replace(expr, type=wide)
     widened = [arg.cast(wide_type(arg.type)) if isinstance(arg, pa.Array | pa.Scalar) else arg for arg in args]
     value = make(step)(*widened)
     if expr.type in (pa.string(), pa.binary()) and (pc.binary_length(value)[0].as_py() or 0) > sizes.ARRAY_BYTES:

@@ -15,6 +15,7 @@ array, which `limits` finds out, the rows are evaluated in pieces.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ import pyarrow as pa
 
 from midstream.cql.model import Call, Cast, Column, Expr, Literal, columns_of
 from midstream.cql.typing_types import family
-from midstream.engine.expressions import decimals, numbers, predicates, strings, times
+from midstream.engine.expressions import decimals, given, numbers, predicates, strings, times
 from midstream.engine.expressions.casts import conversion
 from midstream.engine.expressions.limits import limit_kernel
 from midstream.engine.expressions.vectors import Kernel, Value, computed_in, constant, reader, writer
@@ -201,6 +202,8 @@ class _Program:
 def _kernel(expr: Call | Cast) -> Kernel:
     if isinstance(expr, Cast):
         return conversion(expr.operand.type, expr.type)
+    if expr.compute is not None:
+        return given.kernel_of(expr)
     by_decimals = expr.function in _DECIMAL_KERNELS and family(expr.args[0].type) == "decimal"
     return (_DECIMAL_KERNELS if by_decimals else _KERNELS)[expr.function](expr)
 
@@ -225,7 +228,7 @@ def _simplify(expr: Expr) -> Expr:
     if isinstance(expr, Cast):
         expr = Cast(_simplify(expr.operand), expr.type)
     else:
-        expr = Call(expr.function, tuple(map(_simplify, expr.args)), expr.type)
+        expr = replace(expr, args=tuple(map(_simplify, expr.args)))
         if expr.function == "case":
             chosen = _drop_decided_arms(expr)
             if not isinstance(chosen, Call):

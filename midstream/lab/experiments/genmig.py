@@ -106,7 +106,7 @@ def _run(settings: Settings, progress: Progress) -> _Runs:
         runs[contender.name] = trial.run(contender)
         progress.advance()
     progress.step("comparing with DuckDB")
-    check(runs.values(), trial, "genmig")
+    check(runs.values(), trial, GenMig.name)
     progress.advance()
     return _Runs(window, trial, runs)
 

@@ -1,0 +1,27 @@
+"""Nobody lists the strategies a second time: outside their room no code has one of their names."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import midstream
+from midstream.migrate import STRATEGIES
+
+ROOT = Path(midstream.__file__).parent
+NAMES = {strategy.name for strategy in STRATEGIES}
+
+
+def named_in(path: Path) -> list[str]:
+    """Texts of a module that are the name of a strategy."""
+    text = path.read_text()
+    if not any(name in text for name in NAMES):
+        return []
+    return [node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant) and node.value in NAMES]
+
+
+def test_strategies_are_listed_once() -> None:
+    modules = [path for path in ROOT.rglob("*.py") if path.parent != ROOT / "migrate"]
+    assert len(modules) > 100
+    assert {str(path.relative_to(ROOT)): found for path in modules if (found := named_in(path))} == {}
+    assert sum(len(named_in(path)) for path in (ROOT / "migrate").glob("*.py")) == len(NAMES)
