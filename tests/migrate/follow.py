@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import midstream as ms
-from midstream.engine.executors.registry import find_executor
 from midstream.migrate import Migration
 
 from ..evictions import trees_of
@@ -66,7 +65,7 @@ def check_states(engine: ms.Engine) -> None:
     """A migration is done: only the states of the new plan are there, and they lack nothing but what was evicted."""
     plan = engine.plan
     joins = [one for one in engine.stats().states if one.kind == "join"]
-    shapes = find_executor(engine.executor, "test").state_shapes(engine.query, plan)
+    shapes = engine._pipeline.executor.kind.state_shapes(engine.query, plan)
     wanted = [sorted(plan.aliases[number] for number in shape.inputs) for shape in shapes]
     assert sorted(sorted(one.aliases) for one in joins) == sorted(wanted), f"states of {plan}: {joins}"
     nodes = [node for tree in trees_of(engine._pipeline._executor) for node in tree.joins() if node.state is not None]

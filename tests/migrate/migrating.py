@@ -6,11 +6,12 @@ import collections
 import itertools
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import midstream as ms
+from midstream.engine.executors.protocol import ExecutorKind
 from midstream.migrate import STRATEGIES, Migration, Strategy
 from midstream.migrate.begin import MOST_PLANS
 
@@ -53,8 +54,9 @@ class MigratingRun(Run):
         changes: list[Change],
         tally: Tally,
         given: Sequence[Strategy] = (),
+        kinds: Mapping[str, ExecutorKind] | None = None,
     ):
-        super().__init__(case, expected, way, query)
+        super().__init__(case, expected, way, query, kinds)
         self._strategies = {strategy.name: strategy for strategy in (*STRATEGIES, *given)}
         self._changes = changes
         self._follower = Follower()
@@ -87,8 +89,9 @@ class MigratingRun(Run):
         events: list[Migration] = []
         asked = strategy if strategy in NAMES else self._strategies[strategy]
         ran = self.engine.executor
+        executor = None if change.executor is None else self.find_kind(change.executor)
         record = self.engine.migrate(
-            target, asked, executor=change.executor, on_event=events.append, **fitting(asked, change.budget)
+            target, asked, executor=executor, on_event=events.append, **fitting(asked, change.budget)
         )
         assert (record.from_executor, record.to_executor) == (ran, change.executor or ran)
         assert self.engine.executor == record.to_executor
@@ -125,11 +128,12 @@ def check_seed(
     big: bool | None = None,
     given: Sequence[Strategy] = (),
     make_query: Callable[[Case], Any] = make_query,
+    kinds: Sequence[ExecutorKind] = (),
 ) -> None:
     """One case, cut in two ways, with its own changes in each, some of them stored and restored in between.
 
-    `given` are strategies that nobody has registered. `make_query` makes the query of a case, or gives None if the case
-    is not wanted.
+    `given` are strategies and `kinds` executors that nobody has registered. `make_query` makes the query of a case,
+    or gives None if the case is not wanted.
     """
     rng = random.Random(f"migrations {seed} {strategy}")
     windows = rng.choice(SUITABLE[strategy]) if strategy in SUITABLE and rng.random() < 0.9 else None
@@ -145,16 +149,19 @@ def check_seed(
     tally.cases += 1
     for label in rng.sample(sorted(cuts), min(2, len(cuts))):
         cut = cuts[label]
-        executors = rng.choice(EXECUTORS)
+        executors = (*rng.choice(EXECUTORS), *(kind.name for kind in kinds))
+        named = {kind.name: kind for kind in kinds}
         changes = draw_changes(cut, rng, strategies, executors)
         way = draw_way(cut, rng, executors)
         try:
-            run = MigratingRun(cut, expected, way, query, changes, tally, given)
+            run = MigratingRun(cut, expected, way, query, changes, tally, given, named)
             run.check()
         except Exception as problem:
             steps = "\n".join(f"  {change}" for change in changes)
             blame = (
-                "fails without any migration too" if fails_alone(cut, expected, way, query) else "right if left alone"
+                "fails without any migration too"
+                if fails_alone(cut, expected, way, query, named)
+                else "right if left alone"
             )
             raise AssertionError(
                 f"seed {seed}, strategy {strategy}, cut {label!r}, {way.text()}; {blame}\n"
@@ -166,10 +173,12 @@ def check_seed(
         tally.evicted += run.evicted
 
 
-def fails_alone(case: Case, expected: Expected, way: Way, query: Any) -> bool:
+def fails_alone(
+    case: Case, expected: Expected, way: Way, query: Any, kinds: Mapping[str, ExecutorKind] | None = None
+) -> bool:
     """Whether the run goes wrong without any migration, so that migrating is not to blame."""
     try:
-        Run(case, expected, way, query).check()
+        Run(case, expected, way, query, kinds).check()
     except Exception:
         return True
     return False
@@ -199,11 +208,12 @@ def check_block(
     most: int = 500,
     given: Sequence[Strategy] = (),
     make_query: Callable[[Case], Any] = make_query,
+    kinds: Sequence[ExecutorKind] = (),
 ) -> Tally:
     """Seeds from `first` on until so many migrations were made, in several cases with results."""
     tally = Tally()
     for seed in itertools.islice(itertools.count(first), most):
-        check_seed(seed, strategy, tally, big, given, make_query)
+        check_seed(seed, strategy, tally, big, given, make_query, kinds)
         if tally.count(strategy) >= quota and tally.cases >= FEWEST_CASES and tally.results:
             break
     return tally

@@ -12,13 +12,14 @@ import contextlib
 import datetime
 import itertools
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 import midstream as ms
+from midstream.engine.executors.protocol import ExecutorKind
 from midstream.state import sizes
 
 from ..evictions import evict_some
@@ -111,8 +112,16 @@ def _max_jump(case: Case) -> datetime.timedelta | None:
 class Run:
     """One engine over one case, checked push by push."""
 
-    def __init__(self, case: Case, expected: Expected, way: Way, query: Any = None) -> None:
+    def __init__(
+        self,
+        case: Case,
+        expected: Expected,
+        way: Way,
+        query: Any = None,
+        kinds: Mapping[str, ExecutorKind] | None = None,
+    ) -> None:
         self.case = case
+        self.kinds = kinds or {}  # executors that nobody has registered, by name
         self.way = way
         self.expected = expected
         self.own = accept(case)  # the watermarks of this way of cutting the input
@@ -121,7 +130,7 @@ class Run:
         self.engine = ms.Engine(
             self.query,
             plan=way.plan,
-            executor=way.executor,
+            executor=self.find_kind(way.executor),
             tables=case.tables(),
             late="keep",
             max_jump=_max_jump(case),
@@ -132,6 +141,10 @@ class Run:
         self.evicting = random.Random(f"evict {case.seed} {way.plan}")
         self.evicted = 0
         self.work = self.engine.stats().work
+
+    def find_kind(self, executor: str) -> str | ExecutorKind:
+        """What an engine is given for an executor of this name."""
+        return self.kinds.get(executor, executor)
 
     def check(self) -> None:
         case, expected = self.case, self.expected.by_push(self.case)
@@ -195,8 +208,8 @@ class Run:
         options: dict[str, Any] = {"late": "keep", "max_jump": _max_jump(self.case)}
         if plan is not None:
             options["plan"] = plan
-        if executor is not None:
-            options["executor"] = executor
+        if executor is not None or self.engine.executor in self.kinds:
+            options["executor"] = self.find_kind(executor or self.engine.executor)
         self._take_late()
         if self.rng.random() < 0.3:
             self._restore_under_another_schema(stored)
@@ -222,7 +235,7 @@ class Run:
         except ms.QueryError:
             return
         try:
-            ms.Engine.restore(query, stored)
+            ms.Engine.restore(query, stored, executor=self.kinds.get(self.engine.executor))
         except ms.SnapshotError as refusal:
             if f"column {field.name!r} of" not in str(refusal) or str(type_) not in str(refusal):
                 self._fail(
