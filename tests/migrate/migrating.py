@@ -210,10 +210,10 @@ def check_block(
     make_query: Callable[[Case], Any] = make_query,
     kinds: Sequence[ExecutorKind] = (),
 ) -> Tally:
-    """Seeds from `first` on until so many migrations were made, in several cases with results."""
+    """Seeds from `first` on until so many migrations were made, in several cases with results, some with evictions."""
     tally = Tally()
     for seed in itertools.islice(itertools.count(first), most):
         check_seed(seed, strategy, tally, big, given, make_query, kinds)
-        if tally.count(strategy) >= quota and tally.cases >= FEWEST_CASES and tally.results:
+        if tally.count(strategy) >= quota and tally.cases >= FEWEST_CASES and tally.results and tally.evicted:
             break
     return tally
