@@ -106,9 +106,9 @@ class Sample:
 
     def moment(self, other: Plan) -> Moment:
         """What there is now, and what the states of another plan would be."""
-        windows, floor = self._executor.windows, self._loop.watermark.current
+        windows, horizon = self._executor.windows, self._loop.watermark.current
         held = {
-            frozenset(node.inputs): _alive(node, windows, floor)
+            frozenset(node.inputs): _alive(node, windows, horizon)
             for node in self._executor.joins()
             if node.state is not None
         }
@@ -116,7 +116,7 @@ class Sample:
         filled = TreeExecutor(self.query, other, windows)
         cause = Cause("migration")
         filled.start(cause)
-        filled.complete(cause, floor)
+        filled.complete(cause, horizon)
         seconds = time.perf_counter() - began
         rows = tuple(len(window) for window in windows)
         sizes = {frozenset((number,)): held for number, held in enumerate(rows)}
@@ -138,10 +138,10 @@ class _Counting(TreeExecutor):
         self.entered = [0] * len(situation.windows)
         self.results = 0
 
-    def process(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+    def process(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         for number, delta in deltas.items():
             self.entered[number] += len(delta)
-        for combos in super().process(deltas, floor):
+        for combos in super().process(deltas, horizon):
             self.results += len(combos.starts)
         return iter(())
 
@@ -160,11 +160,11 @@ def _counting(pipeline: Pipeline, plan: Plan) -> _Counting:
     return made[0]
 
 
-def _alive(node: JoinNode, windows: Sequence[BaseWindow], floor: int) -> int:
+def _alive(node: JoinNode, windows: Sequence[BaseWindow], horizon: int) -> int:
     """The entries of a state that have not died; dead ones may stay in it for a while."""
     assert node.state is not None
     combos, heads = node.state.entries(node.inputs), heads_of(windows)
-    alive = combos.ends >= floor
+    alive = combos.ends >= horizon
     for column, number in enumerate(node.inputs):
         alive &= combos.rows[:, column] >= heads[number]
     return int(np.count_nonzero(alive))

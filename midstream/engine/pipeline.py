@@ -53,7 +53,7 @@ class Pipeline:
         self._windows = [BaseWindow(reader.layout, meter=self._meter) for reader in self.readers]
         self._executor: Executor = self._started(plan, kind)
         self._stage = HeldBack(self._make_stage(query, self._windows))
-        self._purged_to = NONE_YET
+        self._horizon = NONE_YET
         self._next_arrival = 0
         self._next_ordinals = dict.fromkeys(query.streams, 0)
 
@@ -68,7 +68,7 @@ class Pipeline:
 
     def begin(self, transition: Callable[[Situation], Executor]) -> None:
         """Go on with the executor that a transition makes of the one that runs. Only between pushes."""
-        situation = Situation(self._query, self._windows, self._executor, self._purged_to, self._stage)
+        situation = Situation(self._query, self._windows, self._executor, self._horizon, self._stage)
         self._go_over_to(transition(situation))
 
     def _go_over_to(self, executor: Executor) -> None:
@@ -116,10 +116,10 @@ class Pipeline:
             readings = self._read(chunk.rows)
             self._count_dropped(chunk.rows, readings)
             yield from self._process({number: reading.rows for number, reading in readings.items()})
-            reached = min(watermark, chunk.unprocessed_from)
-            yield from self._stage.advance(reached)
-            self._purge(reached)
-        self._go_over_to(self._executor.after_push(self._purged_to))
+            chunk_watermark = min(watermark, chunk.unprocessed_from)
+            yield from self._stage.advance(chunk_watermark)
+            self._purge(chunk_watermark)
+        self._go_over_to(self._executor.after_push(self._horizon))
         yield from self._stage.advance(watermark)
 
     def _read(self, rows_of: Mapping[str, Accepted]) -> dict[int, Reading]:
@@ -144,7 +144,7 @@ class Pipeline:
 
     def _process(self, arrived: Mapping[int, Arrived]) -> Iterator[pa.Table]:
         for number, rows in arrived.items():
-            renumbering = self._windows[number].make_room(len(rows), self._purged_to)
+            renumbering = self._windows[number].make_room(len(rows), self._horizon)
             if renumbering is not None:
                 self._executor.renumber(number, renumbering)
                 self._stage.renumber(number, renumbering)
@@ -152,14 +152,14 @@ class Pipeline:
         for number, rows in arrived.items():
             first = self._windows[number].append(rows)
             deltas[number] = Delta.of_arrived(number, first, rows, self._windows)
-        for combos in self._executor.process(deltas, self._purged_to):
+        for combos in self._executor.process(deltas, self._horizon):
             yield from self._stage.take(combos)
 
     def _purge(self, watermark: int) -> None:
-        self._purged_to = max(self._purged_to, min(watermark, self._stage.keeps_from()))
+        self._horizon = max(self._horizon, min(watermark, self._stage.keeps_from()))
         for window in self._windows:
-            window.purge(self._purged_to)
-        self._executor.purge(self._purged_to)
+            window.purge(self._horizon)
+        self._executor.purge(self._horizon)
 
     def stats(self) -> list[StateStats]:
         """The size of every base window and join state, and of the output stage if it keeps anything."""
@@ -181,26 +181,26 @@ class Pipeline:
     def snapshot(self, meta: dict[str, Any]) -> Snapshot:
         """What `go_on` needs, with what others remember in `meta`."""
         numbers = {
-            "purged_to": self._purged_to,
+            "purged_to": self._horizon,
             "next_arrival": self._next_arrival,
             "next_ordinals": self._next_ordinals,
             "dropped": self._dropped.to_json(),
         }
         inputs = zip(self._query.inputs, self._windows, strict=True)
-        tables = {relation.alias: window_table(window, self._purged_to) for relation, window in inputs}
+        tables = {relation.alias: window_table(window, self._horizon) for relation, window in inputs}
         return Snapshot.of(meta | {"numbers": numbers}, tables, *self._stage.snapshot())
 
     def go_on(self, snapshot: Snapshot) -> None:
         """Go on where a snapshot was taken, every join state being a hole."""
         numbers = snapshot.meta["numbers"]
-        self._purged_to = numbers["purged_to"]
+        self._horizon = numbers["purged_to"]
         self._next_arrival = numbers["next_arrival"]
         self._next_ordinals = dict(numbers["next_ordinals"])
         self._dropped.from_json(numbers["dropped"])
         for number, relation in enumerate(self._query.inputs):
             ordinal, stored = self._next_ordinals.get(relation.source, 0), snapshot.windows[relation.alias]
-            rows = stored_rows(self.readers[number], relation.alias, stored, self._purged_to, ordinal)
-            self._windows[number].make_room(len(rows), self._purged_to)
+            rows = stored_rows(self.readers[number], relation.alias, stored, self._horizon, ordinal)
+            self._windows[number].make_room(len(rows), self._horizon)
             self._windows[number].append(rows)
         self._stage.restore(StoredStage(snapshot.held, snapshot.stage))
         self._executor = self._started(self.plan, self._executor.kind)
@@ -210,10 +210,10 @@ class Pipeline:
         assert not self._query.tracks_arrivals, "rows alone do not tell their arrival numbers"
         for _ in self._stage.advance(watermark):
             raise AssertionError("a stage that has taken nothing gives nothing out")
-        self._purged_to = min(watermark, self._stage.keeps_from())
+        self._horizon = min(watermark, self._stage.keeps_from())
         for chunk in cut_by_bytes(Chunk(dict(accepted))):
             for number, reading in self._read(chunk.rows).items():
-                self._windows[number].make_room(len(reading.rows), self._purged_to)
+                self._windows[number].make_room(len(reading.rows), self._horizon)
                 self._windows[number].append(reading.rows)
         self._executor = self._started(self.plan, self._executor.kind)
 

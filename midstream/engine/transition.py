@@ -45,7 +45,7 @@ class Situation:
     query: Query
     windows: Sequence[BaseWindow]
     executor: Executor
-    floor: int
+    horizon: int
     held: HeldBack
 
     def propose(self, plan: Plan, kind: ExecutorKind) -> Proposal:
@@ -56,7 +56,7 @@ class Situation:
 
     def latest_end(self) -> int:
         """The largest end of any live row; static rows do not count."""
-        latest = self.floor
+        latest = self.horizon
         for source, window in zip(self.query.inputs, self.windows, strict=True):
             if not source.is_static and len(window):
                 latest = max(latest, int(rings.read(window.ends, window.head, window.tail).max()))

@@ -117,8 +117,8 @@ def missing_in(states, begin, end):
 
 
 @kernel
-def in_box(combos, marks, filling, record, floor, passed):
-    """Which combinations have only rows below the marks, contain a row being filled, and end at `floor` or later.
+def in_box(combos, marks, filling, record, horizon, passed):
+    """Which combinations have only rows below the marks, contain a row being filled, and end at `horizon` or later.
 
     `filling` is the column of the rows being filled, and `record` their states and the first one's id. Returns whether
     all combinations pass.
@@ -130,7 +130,7 @@ def in_box(combos, marks, filling, record, floor, passed):
     all_pass = True
     for i in range(passed.size):
         place = rows[i, filling] - base
-        passes = ends[i] >= floor and place >= 0 and place < size and state_at(states, place) == FILLING
+        passes = ends[i] >= horizon and place >= 0 and place < size and state_at(states, place) == FILLING
         if passes:
             for k in range(width):
                 if rows[i, k] >= marks[k]:

@@ -52,46 +52,46 @@ def gather_bytes(offsets, heap, rows, column, out_offsets, out):
 
 
 @kernel
-def first_alive(ends, head, tail, watermark):
-    """The first id from `head` on whose validity has not ended before the watermark."""
+def first_alive(ends, head, tail, horizon):
+    """The first id from `head` on whose validity has not ended before the horizon."""
     mask = ends.size - 1
-    while head < tail and ends[head & mask] < watermark:
+    while head < tail and ends[head & mask] < horizon:
         head += 1
     return head
 
 
 @kernel
-def alive(ends, head, tail, watermark):
-    """All ids whose validity has not ended before the watermark."""
+def alive(ends, head, tail, horizon):
+    """All ids whose validity has not ended before the horizon."""
     mask = ends.size - 1
     ids = np.empty(tail - head, np.int64)
     count = 0
     for entry in range(head, tail):
-        if ends[entry & mask] >= watermark:
+        if ends[entry & mask] >= horizon:
             ids[count] = entry
             count += 1
     return ids[:count]
 
 
 @njit(inline="always")
-def _is_dead(ends, members, slot, watermark, floors):
-    if ends[slot] < watermark:
+def _is_dead(ends, members, slot, horizon, first_rows):
+    if ends[slot] < horizon:
         return True
-    for k in range(floors.size):
-        if members[slot, k] < floors[k]:
+    for k in range(first_rows.size):
+        if members[slot, k] < first_rows[k]:
             return True
     return False
 
 
 @kernel
-def dead_of_sample(ring, watermark, floors, samples, offset):
+def dead_of_sample(ring, horizon, first_rows, samples, offset):
     """How many of evenly spread samples of the ring's entries are dead."""
     mask = ring.ends.size - 1
     size = ring.tail - ring.head
     dead = 0
     for i in range(samples):
         entry = ring.head + (i * size + offset % size) // samples
-        if _is_dead(ring.ends, ring.members, entry & mask, watermark, floors):
+        if _is_dead(ring.ends, ring.members, entry & mask, horizon, first_rows):
             dead += 1
     return dead
 
@@ -113,20 +113,20 @@ def evict(ring, column, chosen, base):
 
 
 @kernel
-def living(ring, watermark, floors):
-    """The ids of the entries that are not dead; the watermark is after the end of evicted ones."""
+def living(ring, horizon, first_rows):
+    """The ids of the entries that are not dead; the horizon is after the end of evicted ones."""
     mask = ring.ends.size - 1
     ids = np.empty(ring.tail - ring.head, np.int64)
     count = 0
     for entry in range(ring.head, ring.tail):
-        if not _is_dead(ring.ends, ring.members, entry & mask, watermark, floors):
+        if not _is_dead(ring.ends, ring.members, entry & mask, horizon, first_rows):
             ids[count] = entry
             count += 1
     return ids[:count]
 
 
 @kernel
-def collect(ring, watermark, floors, budget):
+def collect(ring, horizon, first_rows, budget):
     """Forget dead entries at the head of a ring; move up to `budget` live ones that stand in the way to its tail.
 
     Returns the new head, how many entries that left were evicted, and the former ids of those that moved to the ids
@@ -141,7 +141,7 @@ def collect(ring, watermark, floors, budget):
     evicted = 0
     while head < stop:
         slot = head & mask
-        if not _is_dead(ends, members, slot, watermark, floors):
+        if not _is_dead(ends, members, slot, horizon, first_rows):
             if count == moved.size:
                 break
             moved[count] = head

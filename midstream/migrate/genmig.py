@@ -82,9 +82,9 @@ def _begin(transition: Transition, kind: type[_Split]) -> Executor:
 
 
 def _way_begins(situation: Situation) -> int:
-    """Where the way to the split time begins: at the watermark, or at the oldest row if there is none yet."""
-    if situation.floor != NONE_YET:
-        return situation.floor
+    """Where the way to the split time begins: at the horizon, or at the oldest row if there is none yet."""
+    if situation.horizon != NONE_YET:
+        return situation.horizon
     inputs = zip(situation.query.inputs, situation.windows, strict=True)
     return min(
         int(rings.read(window.starts, window.head, window.tail).min())
@@ -102,27 +102,27 @@ class _Split(TwoTracks):
         windows: Sequence[BaseWindow],
         recorder: Recorder,
         split: int,
-        reached: int,
+        horizon: int,
     ):
         self._split = split
-        self._reached = reached
+        self._horizon = horizon
         super().__init__(old, new, since, list(windows), recorder)
 
     def _left(self) -> int:
-        return max(0, self._split - self._reached)
+        return max(0, self._split - self._horizon)
 
-    def after_push(self, watermark: int) -> Executor:
-        self._reached = max(self._reached, watermark)
-        return super().after_push(watermark)
+    def after_push(self, horizon: int) -> Executor:
+        self._horizon = max(self._horizon, horizon)
+        return super().after_push(horizon)
 
 
 class _ByReferencePoint(_Split):
-    def _counted(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
-        for combos in self.old.process(deltas, floor):
+    def _counted(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
+        for combos in self.old.process(deltas, horizon):
             counted = chosen(combos, np.flatnonzero(combos.starts < self._split))
             if counted is not None:
                 yield counted
-        for combos in self._new.process(deltas, floor):
+        for combos in self._new.process(deltas, horizon):
             counted = chosen(combos, np.flatnonzero(combos.starts >= self._split))
             if counted is not None:
                 self._results_of_new += len(counted.starts)
@@ -130,10 +130,10 @@ class _ByReferencePoint(_Split):
 
 
 class _Coalesced(_Split):
-    def _counted(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+    def _counted(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         """Halves that meet at T are one result; they are found in one push, because their last row is the same."""
         waiting: list[Combos] = []
-        for combos in self.old.process(self._before(deltas), floor):
+        for combos in self.old.process(self._before(deltas), horizon):
             meets = combos.ends == self._split - 1
             whole = chosen(combos, np.flatnonzero(~meets))
             if whole is not None:
@@ -141,7 +141,7 @@ class _Coalesced(_Split):
             if meets.any():
                 waiting.append(_copied(selected(combos, np.flatnonzero(meets))))
         halves = _concatenated(waiting, len(self._windows))
-        for combos in self._new.process(self._after(deltas), floor):
+        for combos in self._new.process(self._after(deltas), horizon):
             self._results_of_new += len(combos.starts)
             halves, joined = _coalesced(halves, combos)
             yield joined

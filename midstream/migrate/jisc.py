@@ -67,19 +67,19 @@ class Filling:
     def plan(self) -> Plan:
         return self.executor.plan
 
-    def process(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+    def process(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         self._rows += sum(len(delta) for delta in deltas.values())
-        return self.executor.process(deltas, floor)
+        return self.executor.process(deltas, horizon)
 
-    def purge(self, watermark: int) -> None:
-        self.executor.purge(watermark)
+    def purge(self, horizon: int) -> None:
+        self.executor.purge(horizon)
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         self.executor.renumber(number, renumbering)
 
-    def after_push(self, watermark: int) -> Executor:
+    def after_push(self, horizon: int) -> Executor:
         began = time.perf_counter()
-        self._fill_in_the_background(began, watermark)
+        self._fill_in_the_background(began, horizon)
         filled, holes = self.executor.filled, self.executor.holes(self._cause)
         self._rows = 0
         self._filled_before = filled.rows
@@ -90,7 +90,7 @@ class Filling:
         self.recorder.end()
         return self.executor
 
-    def _fill_in_the_background(self, began: float, watermark: int) -> None:
+    def _fill_in_the_background(self, began: float, horizon: int) -> None:
         seconds, holes = self._options.budget_seconds, self._options.budget_holes
         if seconds is None and holes is None:
             probed = self.executor.filled.rows - self._filled_before
@@ -101,7 +101,7 @@ class Filling:
             limit = _SLICE if holes is None else min(_LARGE_SLICE, holes)
             if limit <= 0:
                 return
-            filled = self.executor.fill_some(limit, watermark, self._cause)
+            filled = self.executor.fill_some(limit, horizon, self._cause)
             if holes is not None:
                 holes -= filled
 

@@ -19,7 +19,7 @@ class MovingState(Strategy):
         cause = Cause("migration")
         executor = transition.successor(cause)
         transition.recorder.begin(executor.holes(cause))
-        executor.complete(cause, transition.situation.floor)
+        executor.complete(cause, transition.situation.horizon)
         transition.recorder.computed(executor.filled.rows, executor.filled.entries)
         transition.recorder.end()
         return executor

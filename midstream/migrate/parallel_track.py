@@ -70,20 +70,20 @@ class Parallel(TwoTracks):
         self.recorder.end()
         return self._new
 
-    def _counted(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
-        for combos in self.old.process(deltas, floor):
+    def _counted(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
+        for combos in self.old.process(deltas, horizon):
             is_old = np.zeros(len(combos.starts), np.bool_)
             for number, mark in self._since.items():
                 is_old |= combos.rows[:, number] < mark
             counted = chosen(combos, np.flatnonzero(is_old))
             if counted is not None:
                 yield counted
-        for combos in self._new.process(deltas, floor):
+        for combos in self._new.process(deltas, horizon):
             self._results_of_new += len(combos.starts)
             yield combos
 
-    def after_push(self, watermark: int) -> Executor:
-        executor = super().after_push(watermark)
+    def after_push(self, horizon: int) -> Executor:
+        executor = super().after_push(horizon)
         if self._held is not None and self._held.is_held_for(self) and executor is not self:
             self._held.release()
         return executor

@@ -42,22 +42,22 @@ class TwoTracks(abc.ABC):
     def plan(self) -> Plan:
         return self._new.plan
 
-    def process(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+    def process(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         began = time.perf_counter()
-        yield from self._counted(deltas, floor)
+        yield from self._counted(deltas, horizon)
         self.recorder.spend(began)
 
     @abc.abstractmethod
-    def _counted(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+    def _counted(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         """The results that count."""
 
     @abc.abstractmethod
     def _left(self) -> int:
         """What still has to go away; 0 if the old executor is not needed any more."""
 
-    def purge(self, watermark: int) -> None:
-        self.old.purge(watermark)
-        self._new.purge(watermark)
+    def purge(self, horizon: int) -> None:
+        self.old.purge(horizon)
+        self._new.purge(horizon)
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         if number in self._since:
@@ -65,8 +65,8 @@ class TwoTracks(abc.ABC):
         self.old.renumber(number, renumbering)
         self._new.renumber(number, renumbering)
 
-    def after_push(self, watermark: int) -> Executor:
-        self.old = self.old.after_push(watermark)
+    def after_push(self, horizon: int) -> Executor:
+        self.old = self.old.after_push(horizon)
         left = self._left()
         rows = sum(max(0, self._windows[number].tail - mark) for number, mark in self._since.items())
         self.recorder.batch(left, rows, self._results_of_new, self.old.nbytes)

@@ -36,30 +36,30 @@ class Expiry(abc.ABC):
         """Rows of the stream came, with these arrival numbers, from this place in the stream on."""
 
     @abc.abstractmethod
-    def first_kept(self, ring: Ring, watermark: int) -> int:
+    def first_kept(self, ring: Ring, horizon: int) -> int:
         """The first id that has to stay; all rows before it can never matter again."""
 
     @abc.abstractmethod
-    def alive(self, ring: Ring, watermark: int) -> Ints | None:
+    def alive(self, ring: Ring, horizon: int) -> Ints | None:
         """The ids of all rows that still matter; None if no dead row can stand behind a live one."""
 
     @abc.abstractmethod
-    def still_valid(self, ends: Ints, ordinals: Ints | None, watermark: int, next_ordinal: int) -> NDArray[np.bool_]:
+    def still_valid(self, ends: Ints, ordinals: Ints | None, horizon: int, next_ordinal: int) -> NDArray[np.bool_]:
         """Which of the rows of a snapshot matter, if the stream's next row has the place `next_ordinal`."""
 
 
 class TimeExpiry(Expiry):
-    """A row leaves when the watermark has passed its end."""
+    """A row leaves when the horizon has passed its end."""
 
-    def first_kept(self, ring: Ring, watermark: int) -> int:
-        return int(kernels.first_alive(ring.ends, ring.head, ring.tail, watermark))
+    def first_kept(self, ring: Ring, horizon: int) -> int:
+        return int(kernels.first_alive(ring.ends, ring.head, ring.tail, horizon))
 
-    def alive(self, ring: Ring, watermark: int) -> Ints | None:
-        ids: Ints = kernels.alive(ring.ends, ring.head, ring.tail, watermark)
+    def alive(self, ring: Ring, horizon: int) -> Ints | None:
+        ids: Ints = kernels.alive(ring.ends, ring.head, ring.tail, horizon)
         return ids
 
-    def still_valid(self, ends: Ints, ordinals: Ints | None, watermark: int, next_ordinal: int) -> NDArray[np.bool_]:
-        return ends >= watermark
+    def still_valid(self, ends: Ints, ordinals: Ints | None, horizon: int, next_ordinal: int) -> NDArray[np.bool_]:
+        return ends >= horizon
 
 
 class CountExpiry(Expiry):
@@ -75,13 +75,13 @@ class CountExpiry(Expiry):
             numbers.ordinals, numbers.ends, open_rows, self._size, first_ordinal, arrivals
         )
 
-    def first_kept(self, ring: Ring, watermark: int) -> int:
+    def first_kept(self, ring: Ring, horizon: int) -> int:
         return max(self._first_open, ring.head)
 
-    def alive(self, ring: Ring, watermark: int) -> Ints | None:
+    def alive(self, ring: Ring, horizon: int) -> Ints | None:
         return None
 
-    def still_valid(self, ends: Ints, ordinals: Ints | None, watermark: int, next_ordinal: int) -> NDArray[np.bool_]:
+    def still_valid(self, ends: Ints, ordinals: Ints | None, horizon: int, next_ordinal: int) -> NDArray[np.bool_]:
         assert ordinals is not None, "a window that counts rows keeps their places"
         return ordinals >= next_ordinal - self._size
 
@@ -89,13 +89,13 @@ class CountExpiry(Expiry):
 class NoExpiry(Expiry):
     """A row stays for ever."""
 
-    def first_kept(self, ring: Ring, watermark: int) -> int:
+    def first_kept(self, ring: Ring, horizon: int) -> int:
         return ring.head
 
-    def alive(self, ring: Ring, watermark: int) -> Ints | None:
+    def alive(self, ring: Ring, horizon: int) -> Ints | None:
         return None
 
-    def still_valid(self, ends: Ints, ordinals: Ints | None, watermark: int, next_ordinal: int) -> NDArray[np.bool_]:
+    def still_valid(self, ends: Ints, ordinals: Ints | None, horizon: int, next_ordinal: int) -> NDArray[np.bool_]:
         return np.ones(len(ends), np.bool_)
 
 

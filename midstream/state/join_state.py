@@ -196,23 +196,23 @@ class JoinState:
         self._evicted += len(ids)
         return len(ids)
 
-    def purge(self, watermark: int, heads: Mapping[int, int]) -> None:
-        """Forget what is dead: entries that ended before the watermark or have a row below its window's head."""
+    def purge(self, horizon: int, heads: Mapping[int, int]) -> None:
+        """Forget what is dead: entries that ended before the horizon or have a row below its window's head."""
         self.missing.forget(heads)
         held = self._tail - self._head
         if held == 0:
             return
-        floors = np.array([heads[number] for number in self.inputs], np.int64)
-        # Also before there is a watermark, evicted entries have ended.
-        watermark = max(watermark, EARLIEST)
+        first_rows = np.array([heads[number] for number in self.inputs], np.int64)
+        # Also before there is a horizon, evicted entries have ended.
+        horizon = max(horizon, EARLIEST)
         if self._evicted >= max(_EVICTED_SHARE * held, 1):
-            self._pack(kernels.living(self.ring(), watermark, floors))
+            self._pack(kernels.living(self.ring(), horizon, first_rows))
             return
-        dead = kernels.dead_of_sample(self.ring(), watermark, floors, _SAMPLES, self._tail)
+        dead = kernels.dead_of_sample(self.ring(), horizon, first_rows, _SAMPLES, self._tail)
         is_tight = held > self.capacity - self.capacity // 8
         budget = 2 * self._stored + _LEAST_MOVES if (4 if is_tight else 2) * dead > _SAMPLES else 0
         self._stored = 0
-        self._head, evicted, moved = kernels.collect(self.ring(), watermark, floors, budget)
+        self._head, evicted, moved = kernels.collect(self.ring(), horizon, first_rows, budget)
         self._evicted -= evicted
         if len(moved):
             self._index_moved(moved)

@@ -157,7 +157,7 @@ class Box:
         record = self._records[number]
         record.remaining -= kernels.settle(claimed, record.mark, record.states, record.base)
 
-    def covered(self, combos: Combos, number: int, floor: int, pending: Collection[int] = ()) -> Mask | None:
+    def covered(self, combos: Combos, number: int, horizon: int, pending: Collection[int] = ()) -> Mask | None:
         """Which combinations are in the box, contain a row of an input that is being filled, and live; None if all.
 
         Rows of other inputs that are being filled have left the box, but for the `pending` inputs, whose turn comes
@@ -167,7 +167,7 @@ class Box:
         record = self._records[number]
         marks = np.array([self.marks[own] for own in self.inputs])
         column = self.inputs.index(number)
-        all_pass = kernels.in_box(combos, marks, column, (record.states, record.base), floor, passed)
+        all_pass = kernels.in_box(combos, marks, column, (record.states, record.base), horizon, passed)
         for other, filled in self._records.items():
             if other != number:
                 # Rows below the base are not in the box: they had left their window when the record began, or are
@@ -278,11 +278,11 @@ class Missing:
                 self._boxes.remove(box)
         return np.empty(0, np.int64)
 
-    def covered(self, combos: Combos, number: int, floor: int, pending: Collection[int] = ()) -> Mask | None:
+    def covered(self, combos: Combos, number: int, horizon: int, pending: Collection[int] = ()) -> Mask | None:
         """Which combinations are missing, contain a row of an input that is being filled, and live; None if all."""
         union: Mask | None = None
         for box in self._boxes:
-            passed = box.covered(combos, number, floor, pending)
+            passed = box.covered(combos, number, horizon, pending)
             if passed is None:
                 return None
             union = passed if union is None else union | passed

@@ -130,12 +130,12 @@ class BaseWindow:
         head = self.head if since is None else max(self.head, since)
         return Ring(self.starts, self.ends, _NO_MEMBERS, head, self.tail if tail is None else tail)
 
-    def make_room(self, size: int, watermark: int) -> Renumbering | None:
+    def make_room(self, size: int, horizon: int) -> Renumbering | None:
         """Make room for rows to come; the renumbering, if the window was packed for it."""
         needed = len(self) + size
         if needed <= self.capacity:
             return None
-        kept = self._expiry.alive(self.ring(), watermark)
+        kept = self._expiry.alive(self.ring(), horizon)
         if kept is not None and 2 * len(kept) < len(self):
             return self._pack(kept, rings.capacity_for(2 * (len(kept) + size)))
         self._resize(rings.capacity_for(needed))
@@ -196,9 +196,9 @@ class BaseWindow:
     def _intervals(self) -> tuple[Ints, Ints]:
         return rings.read(self.starts, self.head, self.tail), rings.read(self.ends, self.head, self.tail)
 
-    def purge(self, watermark: int) -> None:
+    def purge(self, horizon: int) -> None:
         """Forget the rows at the head that can never matter again. Only between batches, for ROWS windows."""
-        head = self._expiry.first_kept(self.ring(), watermark)
+        head = self._expiry.first_kept(self.ring(), horizon)
         if head == self.head:
             return
         self.head = head

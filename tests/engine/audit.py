@@ -123,7 +123,7 @@ def in_box(box: Box, combination: Combination) -> bool:
 
 def audit(engine: ms.Engine, small: Small, count: Count) -> None:
     """Check every join state of an engine between two pushes."""
-    windows, watermark = windows_of(engine), engine._pipeline._purged_to
+    windows, watermark = windows_of(engine), engine._pipeline._horizon
     live = [live_rows(window, watermark) for window in windows]
     for window in windows:
         if window.layout.window.counts_rows:

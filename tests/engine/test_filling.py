@@ -19,7 +19,7 @@ from .small import ALIASES, CASES, Small, draw_plan, draw_pushes, sorted_rows
 
 def states_of(engine: ms.Engine) -> list[object]:
     """The live entries of every state, and how many rows of its driver may still lack some."""
-    windows, watermark = windows_of(engine), engine._pipeline._purged_to
+    windows, watermark = windows_of(engine), engine._pipeline._horizon
     executor = executor_of(engine)
     holes = [state.holes for state in executor.state_stats()]
     nodes = [node for node in executor.joins() if node.state is not None]
@@ -48,7 +48,7 @@ def test_both_ways_fill_the_same(small: Small, seed: int) -> None:
         for engine in (plain, levels):
             executor = executor_of(engine)
             for node in executor.joins():
-                executor.filler.fill_some(node, limit, engine._pipeline._purged_to)
+                executor.filler.fill_some(node, limit, engine._pipeline._horizon)
         assert states_of(plain) == states_of(levels)
         audit(plain, small, count)
         filled += executor_of(plain).filler.rows_filled

@@ -155,7 +155,7 @@ def test_a_fill_never_emits_and_leaves_nothing_missing(small: Small, seed: int) 
             engine = restored(engine, rng, small, as_bytes=False)
             before = engine.stats().rows_out
             evict_some(engine, rng)
-            fill(executor_of(engine), rng, step % 12 == 5, engine._pipeline._purged_to)
+            fill(executor_of(engine), rng, step % 12 == 5, engine._pipeline._horizon)
             assert engine.stats().rows_out == before == steady.stats().rows_out
             audit(engine, small, count)
             if step % 12 == 5:
@@ -163,9 +163,9 @@ def test_a_fill_never_emits_and_leaves_nothing_missing(small: Small, seed: int) 
     assert count.stored > 20
 
 
-def fill(executor: TreeExecutor, rng: random.Random, everything: bool, floor: int) -> None:
+def fill(executor: TreeExecutor, rng: random.Random, everything: bool, horizon: int) -> None:
     for node in executor.joins():
         while node.state is not None and node.state.missing:
-            executor.filler.fill_some(node, 1 << 20 if everything else rng.randrange(1, 4), floor)
+            executor.filler.fill_some(node, 1 << 20 if everything else rng.randrange(1, 4), horizon)
             if not everything and rng.random() < 0.5:
                 break

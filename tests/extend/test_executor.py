@@ -46,9 +46,9 @@ class CountedExecutor(TreeExecutor):
         super().__init__(query, plan, windows, since)
         self.kind = kind
 
-    def process(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+    def process(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         assert isinstance(self.kind, Counted)
-        for combos in super().process(deltas, floor):
+        for combos in super().process(deltas, horizon):
             self.kind.results += len(combos.starts)
             yield combos
 

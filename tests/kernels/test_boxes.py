@@ -63,19 +63,19 @@ def test_a_box(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, ends = rng.integers(0, 30, (200, 3)), rng.integers(0, 9, 200)
     filled = rng.choice(np.array([0, 1, 2, 2, 2, 2], np.uint8), 15)
-    marks, floor = ints(28, 23, 26), seed
+    marks, horizon = ints(28, 23, 26), seed
     combos = Combos(rows, np.zeros(200, np.int64), ends)
     passed = rng.random(200) < 0.5
-    all_pass = boxes.in_box(combos, marks, 1, (packed(filled), 8), floor, passed)
+    all_pass = boxes.in_box(combos, marks, 1, (packed(filled), 8), horizon, passed)
     wanted = [
-        bool(end >= floor and (row < marks).all() and 8 <= row[1] < 23 and filled[row[1] - 8] == 2)
+        bool(end >= horizon and (row < marks).all() and 8 <= row[1] < 23 and filled[row[1] - 8] == 2)
         for row, end in zip(rows, ends.tolist(), strict=True)
     ]
     assert passed.tolist() == wanted and not all_pass
     chosen = np.flatnonzero(passed)
     assert len(chosen) > 10
     inside = Combos(rows[chosen], combos.starts[chosen], ends[chosen])
-    assert boxes.in_box(inside, marks, 1, (packed(filled), 8), floor, np.empty(len(chosen), np.bool_))
+    assert boxes.in_box(inside, marks, 1, (packed(filled), 8), horizon, np.empty(len(chosen), np.bool_))
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3, 100])

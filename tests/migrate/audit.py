@@ -30,7 +30,7 @@ def audit(engine: ms.Engine) -> int:
     missing = 0
     for node in executor.joins():
         if node.state is not None:
-            missing += _audit_state(engine, node, pipeline._windows, pipeline._purged_to)
+            missing += _audit_state(engine, node, pipeline._windows, pipeline._horizon)
     return missing
 
 

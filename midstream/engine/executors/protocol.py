@@ -8,6 +8,9 @@ question here, so that nobody has to look which class it is.
     PlanExecutor.start   ->  it takes the states that another executor has handed over, the rest of its own are missing
     Executor.process     ->  results, push by push
     Executor.hand_over   ->  its states, for the executor that follows
+
+The *horizon* is the time before which everything is dead: the watermark, or an earlier time if the output stage still
+needs rows. What ended before it is purged, and is neither found nor filled.
 """
 
 from __future__ import annotations
@@ -57,16 +60,16 @@ class Executor(Protocol):
     def plan(self) -> Plan:
         """The plan that runs, or that a migration leads to."""
 
-    def process(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
-        """Results, their columns in the order of FROM; what ended before `floor` is dead."""
+    def process(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
+        """Results, their columns in the order of FROM; what ended before `horizon` is dead."""
 
-    def purge(self, watermark: int) -> None:
+    def purge(self, horizon: int) -> None:
         """Forget what can never matter again; the base windows have already done so."""
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         """The rows of an input's window have new ids."""
 
-    def after_push(self, watermark: int) -> Executor:
+    def after_push(self, horizon: int) -> Executor:
         """Work between two pushes; what runs from now on, itself or what it led to."""
 
     @property
@@ -116,14 +119,14 @@ class PlanExecutor(Executor, Protocol):
     def filled(self) -> Filled:
         """What filling has taken so far."""
 
-    def fill_some(self, limit: int, floor: int, cause: Cause) -> int:
+    def fill_some(self, limit: int, horizon: int, cause: Cause) -> int:
         """Fill up to so many rows of one state that lacks entries for this cause; how many there were.
 
-        What ended before `floor` is dead.
+        What ended before `horizon` is dead.
         """
 
-    def complete(self, cause: Cause, floor: int) -> None:
-        """Compute everything that is missing for this cause; what ended before `floor` is dead."""
+    def complete(self, cause: Cause, horizon: int) -> None:
+        """Compute everything that is missing for this cause; what ended before `horizon` is dead."""
 
 
 @runtime_checkable

@@ -59,7 +59,7 @@ class StemsExecutor:
         """Index what the routes probe. There are no states, so none are taken over and none are missing."""
         add_indexes(self._windows, self.indexes_used())
 
-    def process(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+    def process(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         """Take rows that have just entered the windows through all other windows; yields results."""
         first_new = {number: int(delta.combos.rows[0, 0]) for number, delta in deltas.items() if len(delta)}
         for number in sorted(first_new):
@@ -74,7 +74,7 @@ class StemsExecutor:
         block = result_block(len(route.inputs), route.least_block, len(delta))
         yield from emitted(route.matches(delta, block, before, self._known.since), block, route.inputs)
 
-    def purge(self, watermark: int) -> None:
+    def purge(self, horizon: int) -> None:
         """Nothing is kept but what the windows hold."""
         self._known.purge(self._windows)
 
@@ -82,7 +82,7 @@ class StemsExecutor:
         """The rows of an input's window have new ids."""
         self._known.renumber(number, renumbering)
 
-    def after_push(self, watermark: int) -> StemsExecutor:
+    def after_push(self, horizon: int) -> StemsExecutor:
         """Nothing to do: a plan runs until it is changed."""
         return self
 
@@ -133,7 +133,7 @@ class StemsExecutor:
     def filled(self) -> Filled:
         return Filled()
 
-    def fill_some(self, limit: int, floor: int, cause: Cause) -> int:
+    def fill_some(self, limit: int, horizon: int, cause: Cause) -> int:
         return 0
 
-    def complete(self, cause: Cause, floor: int) -> None: ...
+    def complete(self, cause: Cause, horizon: int) -> None: ...

@@ -59,7 +59,7 @@ class _Chunk(NamedTuple):
 
     deltas: Mapping[int, Delta]
     first_ids: Mapping[int, int]
-    floor: int
+    horizon: int
 
 
 class TreeExecutor:
@@ -154,15 +154,15 @@ class TreeExecutor:
             found.append(HeldState(shape, state))
         return found
 
-    def complete(self, cause: Cause, floor: int) -> None:
-        """Compute everything that is missing for this cause; what ended before `floor` is dead."""
+    def complete(self, cause: Cause, horizon: int) -> None:
+        """Compute everything that is missing for this cause; what ended before `horizon` is dead."""
         while self.lacks_entries(cause):
-            self.fill_some(_FILLED_AT_ONCE, floor, cause)
+            self.fill_some(_FILLED_AT_ONCE, horizon, cause)
 
-    def fill_some(self, limit: int, floor: int, cause: Cause) -> int:
+    def fill_some(self, limit: int, horizon: int, cause: Cause) -> int:
         """Fill up to so many rows of the first state that lacks some for this cause."""
         node = next(self._incomplete(cause))
-        return self.filler.fill_some(node, limit, floor, cause)
+        return self.filler.fill_some(node, limit, horizon, cause)
 
     def lacks_entries(self, cause: Cause) -> bool:
         """Whether something is missing for this cause."""
@@ -205,7 +205,7 @@ class TreeExecutor:
 
         return walk(self._root)
 
-    def process(self, deltas: Mapping[int, Delta], floor: int) -> Iterator[Combos]:
+    def process(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         """Take rows that have just entered the windows through the plan; yields results in the order of FROM."""
         root = self._root
         if isinstance(root, LeafNode):
@@ -214,8 +214,8 @@ class TreeExecutor:
             return
         joins = list(self.joins())
         if any(node.lacks_entries for node in joins):
-            self.filler.fill_ahead(joins, deltas, floor)
-        chunk = _Chunk(deltas, {number: int(delta.ids[0]) for number, delta in deltas.items() if len(delta)}, floor)
+            self.filler.fill_ahead(joins, deltas, horizon)
+        chunk = _Chunk(deltas, {number: int(delta.ids[0]) for number, delta in deltas.items() if len(delta)}, horizon)
         left, right = self._delta(root.left, chunk), self._delta(root.right, chunk)
         block = result_block(len(root.inputs), root.least_block, max(len(left), len(right)))
         steps = self._pairs(root, left, right, block, chunk)
@@ -242,9 +242,9 @@ class TreeExecutor:
     def _pairs(self, node: JoinNode, left: Delta, right: Delta, block: Block, chunk: _Chunk) -> Iterator[None]:
         # What new rows of a leaf touch has been filled ahead.
         if len(right) and isinstance(node.right, JoinNode):
-            self.filler.fill_for(node.left, right, chunk.floor)
+            self.filler.fill_for(node.left, right, chunk.horizon)
         if len(left) and isinstance(node.left, JoinNode):
-            self.filler.fill_for(node.right, left, chunk.floor)
+            self.filler.fill_for(node.right, left, chunk.horizon)
         if len(right):
             yield from self.prober.matches(node, right, node.left, block, chunk.first_ids, self._known.since)
             store(node.right, right)
@@ -252,13 +252,13 @@ class TreeExecutor:
             yield from self.prober.matches(node, left, node.right, block, None, self._known.since)
             store(node.left, left)
 
-    def purge(self, watermark: int) -> None:
+    def purge(self, horizon: int) -> None:
         """Forget entries that can never matter again, after the windows have forgotten their rows."""
         self._known.purge(self._windows)
         heads = heads_of(self._windows)
         for node in self.joins():
             if node.state is not None:
-                node.state.purge(watermark, heads)
+                node.state.purge(horizon, heads)
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         """The rows of an input's window have new ids."""
@@ -267,7 +267,7 @@ class TreeExecutor:
             if node.state is not None:
                 node.state.renumber(number, renumbering)
 
-    def after_push(self, watermark: int) -> TreeExecutor:
+    def after_push(self, horizon: int) -> TreeExecutor:
         """Nothing to do: a plan runs until it is changed."""
         return self
 

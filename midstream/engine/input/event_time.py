@@ -30,10 +30,10 @@ class Judged:
     refused: dict[str, NDArray[np.bool_]]
 
 
-def judge(column: pa.Array, watermark: int, max_jump: int | None, reached: int | None) -> Judged:
+def judge(column: pa.Array, watermark: int, max_jump: int | None, newest: int | None) -> Judged:
     """Event times in microseconds; null, unrepresentable, late and far-away ones are refused.
 
-    `reached` is the largest event time that the stream has had; a row may be at most `max_jump` beyond it. The rows of
+    `newest` is the largest event time of the stream so far; a row may be at most `max_jump` beyond it. The rows of
     one push are not compared with each other, so that their order does not matter.
     """
     times, out_of_range = _microseconds(column)
@@ -50,8 +50,8 @@ def judge(column: pa.Array, watermark: int, max_jump: int | None, reached: int |
         late = times < watermark if taken is None else (times < watermark) & taken
         refused[LATE] = late
         taken = ~late if taken is None else taken & ~late
-    if max_jump is not None and reached is not None and reached <= LARGEST - max_jump:
-        ahead = times > reached + max_jump if taken is None else (times > reached + max_jump) & taken
+    if max_jump is not None and newest is not None and newest <= LARGEST - max_jump:
+        ahead = times > newest + max_jump if taken is None else (times > newest + max_jump) & taken
         refused[TOO_FAR_AHEAD] = ahead
         taken = ~ahead if taken is None else taken & ~ahead
     refused = {reason: rows for reason, rows in refused.items() if rows.any()}

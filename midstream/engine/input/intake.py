@@ -69,11 +69,11 @@ class Receiver:
         self,
         data: Mapping[str, TableLike],
         watermark: WatermarkLike | Mapping[str, WatermarkLike] | None,
-        reached: Watermark,
+        watermarks: Watermark,
     ) -> Intake:
-        """Check a push against what the streams have reached."""
+        """Check a push against what the streams have watermarks."""
         given = self._given(watermark)
-        reached.check(given)
+        watermarks.check(given)
         accepted: dict[str, Accepted] = {}
         maxima: dict[str, int] = {}
         refused: dict[str, dict[str, int]] = {}
@@ -85,7 +85,7 @@ class Receiver:
             declared = self._query.declared_schema(stream)
             table = _table(f"push: {stream!r}", tables[stream], declared)
             columns = self._bindings[stream].columns(table)
-            judged = self._judge(stream, columns, reached)
+            judged = self._judge(stream, columns, watermarks)
             accepted[stream] = _accepted(columns, self._bindings[stream].large, judged)
             if len(accepted[stream]):
                 maxima[stream] = int(accepted[stream].times.max())
@@ -95,9 +95,9 @@ class Receiver:
                     rows[stream] = _refused_rows(table, declared, judged)
         return Intake(accepted, maxima, refused, rows, given)
 
-    def _judge(self, stream: str, columns: Mapping[str, pa.Array], reached: Watermark) -> Judged:
-        known = reached.maxima.get(stream, max(reached.maxima.values(), default=None))
-        return judge(columns[self._event_times[stream]], reached.current, self._max_jump, known)
+    def _judge(self, stream: str, columns: Mapping[str, pa.Array], watermarks: Watermark) -> Judged:
+        known = watermarks.maxima.get(stream, max(watermarks.maxima.values(), default=None))
+        return judge(columns[self._event_times[stream]], watermarks.current, self._max_jump, known)
 
     def _entries(self, data: Mapping[str, TableLike]) -> list[tuple[str, TableLike]]:
         if not isinstance(data, Mapping):

@@ -34,12 +34,12 @@ from midstream.state.window import BaseWindow, composite
 
 
 class Bounds(NamedTuple):
-    """What bounds a fill: combinations that ended before `floor` are dead, and all others are in the boxes `missing`.
+    """What bounds a fill: combinations that ended before `horizon` are dead, and all others are in the boxes `missing`.
 
     So of an input only the rows from the first on that a box has, and before the last mark, have to be looked at.
     """
 
-    floor: int
+    horizon: int
     missing: Missing
 
     def first_rows(self, inputs: Sequence[int]) -> dict[int, int]:
@@ -62,7 +62,7 @@ class Filler:
         self.rows_filled = 0
         self.entries_filled = 0
 
-    def fill_ahead(self, joins: Sequence[JoinNode], deltas: Mapping[int, Delta], floor: int) -> None:
+    def fill_ahead(self, joins: Sequence[JoinNode], deltas: Mapping[int, Delta], horizon: int) -> None:
         """Fill what new rows will touch where they probe a state directly, as the sibling of a leaf.
 
         `joins` has children first. What deltas of joins touch is filled when they are known.
@@ -70,21 +70,21 @@ class Filler:
         for node in joins:
             for child, sibling in ((node.left, node.right), (node.right, node.left)):
                 if isinstance(sibling, LeafNode) and sibling.number in deltas:
-                    self.fill_for(child, deltas[sibling.number], floor)
+                    self.fill_for(child, deltas[sibling.number], horizon)
 
-    def fill_for(self, node: LiveNode, probing: Delta, floor: int) -> None:
+    def fill_for(self, node: LiveNode, probing: Delta, horizon: int) -> None:
         """Make a node hold every combination that a probe with this delta could find in its state."""
         if isinstance(node, JoinNode) and node.lacks_entries:
             assert node.path is not None and node.state is not None
             claimed = node.path.claim(probing, node.state.missing)
-            self._complete(node, node.path.driver, claimed.ids, floor)
+            self._complete(node, node.path.driver, claimed.ids, horizon)
 
-    def fill(self, node: JoinNode, number: int, ids: Ints, floor: int) -> None:
+    def fill(self, node: JoinNode, number: int, ids: Ints, horizon: int) -> None:
         """Store every missing combination that contains one of these rows of an input."""
         if node.lacks_entries:
-            self._complete(node, number, self._claim(node, number, ids), floor)
+            self._complete(node, number, self._claim(node, number, ids), horizon)
 
-    def fill_some(self, node: JoinNode, limit: int, floor: int, cause: Cause | None = None) -> int:
+    def fill_some(self, node: JoinNode, limit: int, horizon: int, cause: Cause | None = None) -> int:
         """Fill up to so many rows of the node's driver, the newest first; how many there were.
 
         With a cause, only rows of boxes that have it.
@@ -94,7 +94,7 @@ class Filler:
         number = node.path.driver
         ids = node.state.missing.newest(number, self._windows[number].head, limit, cause)
         if len(ids):
-            self.fill(node, number, ids, floor)
+            self.fill(node, number, ids, horizon)
         return len(ids)
 
     def _claim(self, node: JoinNode, number: int, ids: Ints) -> Ints:
@@ -102,12 +102,12 @@ class Filler:
         assert node.state is not None
         return ids[node.state.missing.claim(number, self._windows[number].head, ids)]
 
-    def _complete(self, node: JoinNode, number: int, claimed: Ints, floor: int) -> Delta | None:
+    def _complete(self, node: JoinNode, number: int, claimed: Ints, horizon: int) -> Delta | None:
         """Store the missing combinations with the claimed rows, which then leave the boxes; what was stored."""
         assert node.state is not None
         made = None
         if len(claimed):
-            bounds = Bounds(floor, node.state.missing)
+            bounds = Bounds(horizon, node.state.missing)
             made = self._covered(self._combinations(node, number, claimed, bounds), number, bounds)
             store(node, made)
         self._settle(node, number, claimed, 0 if made is None else len(made))
@@ -123,7 +123,7 @@ class Filler:
 
     def _covered(self, found: Delta, number: int, bounds: Bounds, pending: Collection[int] = ()) -> Delta:
         """The combinations that are missing, contain a row of an input that is being filled, and are still alive."""
-        passed = bounds.missing.covered(found.combos, number, bounds.floor, pending)
+        passed = bounds.missing.covered(found.combos, number, bounds.horizon, pending)
         if passed is None:
             return found
         count = check_kernels.pack(found.combos, 0, passed)
@@ -134,7 +134,7 @@ class Filler:
         child = node.child_with(number)
         part = self._child_combinations(child, number, ids, bounds)
         if len(part):
-            self.fill_for(node.other(child), part, bounds.floor)
+            self.fill_for(node.other(child), part, bounds.horizon)
         return self._joined(node, part, bounds)
 
     def _child_combinations(self, child: LiveNode, number: int, ids: Ints, bounds: Bounds) -> Delta:
@@ -143,7 +143,7 @@ class Filler:
             return Delta.of_rows(number, ids, self._windows)
         if not self._leads_to_entries(child, number):
             return self._combinations(child, number, ids, bounds)
-        self.fill(child, number, ids, bounds.floor)
+        self.fill(child, number, ids, bounds.horizon)
         return self._stored_with_rows(child, number, ids)
 
     def _joined(self, node: JoinNode, part: Delta, bounds: Bounds) -> Delta:

@@ -62,10 +62,10 @@ class LevelFiller(Filler):
         super().__init__(windows, prober)
         self._round = _Round()
 
-    def fill_ahead(self, joins: Sequence[JoinNode], deltas: Mapping[int, Delta], floor: int) -> None:
+    def fill_ahead(self, joins: Sequence[JoinNode], deltas: Mapping[int, Delta], horizon: int) -> None:
         lacking = [node.state.missing for node in joins if node.lacks_entries and node.state is not None]
         if any(missing.only_box is None for missing in lacking):
-            super().fill_ahead(joins, deltas, floor)
+            super().fill_ahead(joins, deltas, horizon)
             return
         self._round = _Round()
         for node in reversed(joins):
@@ -73,7 +73,7 @@ class LevelFiller(Filler):
             for number, rows in self._round.claims_of(node):
                 self._claim_below(node, number, rows)
         for node in joins:
-            self._make(node, floor)
+            self._make(node, horizon)
         for node in joins:
             for number, rows in self._round.claims_of(node):
                 self._settle(node, number, rows.ids, len(self._round.made[id(node), number]))
@@ -99,12 +99,12 @@ class LevelFiller(Filler):
             assert node.path is not None and node.state is not None
             self._round.add(node, node.path.driver, node.path.claim(probing, node.state.missing))
 
-    def _make(self, node: JoinNode, floor: int) -> None:
+    def _make(self, node: JoinNode, horizon: int) -> None:
         """A node's turn: store what is missing with its claimed rows, input by input."""
         claims = self._round.claims_of(node)
         for place, (number, rows) in enumerate(claims):
             assert node.state is not None
-            bounds = Bounds(floor, node.state.missing)
+            bounds = Bounds(horizon, node.state.missing)
             if isinstance(node.child_with(number), LeafNode):
                 # What these rows touch in the other child was claimed, and so it is there by now.
                 found = self._joined(node, rows, bounds)
@@ -123,7 +123,7 @@ class LevelFiller(Filler):
         if own is None or target is None or not own.has_marks_of(target, number):
             return super()._child_combinations(child, number, ids, bounds)
         claimed = self._claim(child, number, ids)
-        made = self._complete(child, number, claimed, bounds.floor)
+        made = self._complete(child, number, claimed, bounds.horizon)
         if made is not None and len(claimed) == len(ids):
             return made
         in_round = self._round.made.get((id(child), number))

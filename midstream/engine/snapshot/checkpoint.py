@@ -74,9 +74,9 @@ def check_query(query: Query, snapshot: Snapshot) -> None:
         )
 
 
-def window_table(window: BaseWindow, watermark: int) -> pa.Table:
+def window_table(window: BaseWindow, horizon: int) -> pa.Table:
     """The live rows of a base window."""
-    rows = window.held(kernels.alive(window.ends, window.head, window.tail, watermark))
+    rows = window.held(kernels.alive(window.ends, window.head, window.tail, horizon))
     arrays: dict[str, pa.Array | pa.ChunkedArray] = {"start": pa.array(rows.starts)}
     arrays.update({f"code {number}": pa.array(codes) for number, codes in rows.codes.items()})
     arrays.update({f"band {number}": pa.array(codes) for number, codes in rows.band_codes.items()})
@@ -124,7 +124,7 @@ def check_windows(query: Query, stored: Sequence[Sequence[Any]]) -> None:
             )
 
 
-def stored_rows(reader: InputReader, alias: str, table: pa.Table, watermark: int, next_ordinal: int) -> Arrived:
+def stored_rows(reader: InputReader, alias: str, table: pa.Table, horizon: int, next_ordinal: int) -> Arrived:
     """The rows of a snapshot's table that are alive in the input's window."""
     layout = reader.layout
     missing = [name for name, _ in layout.payload if _stored_name(name) not in table.column_names]
@@ -136,7 +136,7 @@ def stored_rows(reader: InputReader, alias: str, table: pa.Table, watermark: int
     # Snapshots of earlier versions have static rows that start at the smallest int64, which is no time any more.
     starts, ends = layout.window.intervals(np.maximum(_integers(table, "start"), EARLIEST))
     ordinals = _integers(table, "ordinal") if layout.tracks_arrivals else None
-    kept = expiry_of(layout.window, FIRST_ID).still_valid(ends, ordinals, watermark, next_ordinal)
+    kept = expiry_of(layout.window, FIRST_ID).still_valid(ends, ordinals, horizon, next_ordinal)
     if not kept.all():
         table, starts, ends = table.filter(pa.array(kept)), starts[kept], ends[kept]
     rows = Arrived(
