@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from midstream.cql.model import Query
 from midstream.engine.executors.known_rows import KnownRows
 from midstream.engine.executors.protocol import Filled, HeldState, IndexUsed
@@ -54,6 +56,8 @@ class StemsExecutor:
         self._routes = {
             start: Route(query, (start,), [number for number in inputs if number != start], windows) for start in inputs
         }
+        # Of columns, to have results in the order of FROM.
+        self._orders = {start: np.argsort(route.inputs) for start, route in self._routes.items()}
 
     def start(self, cause: Cause, handed_over: Sequence[HeldState] = ()) -> None:
         """Index what the routes probe. There are no states, so none are taken over and none are missing."""
@@ -72,7 +76,7 @@ class StemsExecutor:
             yield delta.combos
             return
         block = result_block(len(route.inputs), route.least_block, len(delta))
-        yield from emitted(route.matches(delta, block, before, self._known.since), block, route.inputs)
+        yield from emitted(route.matches(delta, block, before, self._known.since), block, self._orders[route.inputs[0]])
 
     def purge(self, horizon: int) -> None:
         """Nothing is kept but what the windows hold."""

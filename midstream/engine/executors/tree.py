@@ -88,6 +88,7 @@ class TreeExecutor:
         self._known = KnownRows(since)
         self._shapes = state_shapes(query, plan, keeps_root)
         self._root = build(query, plan.root, windows)
+        self._order = np.argsort(self._root.inputs)  # of columns, to have results in the order of FROM
         if keeps_root and isinstance(self._root, JoinNode):
             self._root.keep_results(windows)
         self.prober = Prober(query, windows)
@@ -221,7 +222,7 @@ class TreeExecutor:
         steps = self._pairs(root, left, right, block, chunk)
         if root.state is not None:
             steps = self._keeping(steps, root, block)
-        yield from emitted(steps, block, root.inputs)
+        yield from emitted(steps, block, self._order)
 
     def _keeping(self, steps: Iterator[None], root: JoinNode, block: Block) -> Iterator[None]:
         """The same steps; the results are stored before the block is emptied, and at the end."""

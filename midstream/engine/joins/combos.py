@@ -124,9 +124,8 @@ def result_block(width: int, least: int, probing: int) -> Block:
     return Block(width, min(_LARGEST_RESULT_BLOCK, max(least, 2 * probing)), True)
 
 
-def emitted(steps: Iterator[None], block: Block, inputs: Sequence[int]) -> Iterator[Combos]:
-    """What is written into a bounded block over these inputs, its columns in the order of FROM."""
-    order = np.argsort(inputs)
+def emitted(steps: Iterator[None], block: Block, order: Ints) -> Iterator[Combos]:
+    """What is written into a bounded block, its columns in this order."""
     for _ in steps:
         yield _reordered(block.content(), order)
         block.count = 0
