@@ -15,6 +15,8 @@ from .predicates import KINDS
 from .spec import Case
 
 BLOCK = 20
+#: For themes that run a case in every way. Three of them have all the seeds that a block had.
+SMALL_BLOCK = 7
 Theme = Callable[[Case, random.Random], Ways]
 #: Every seed runs on the tree, and every fourth on SteMs too; the others do in `make test-all`.
 Executors = Callable[[int], tuple[str, ...]]
@@ -87,15 +89,17 @@ def test_any_number_of_inputs(inputs: int, on: Executors) -> None:
 
 
 @over_executors
+@pytest.mark.parametrize("block", blocks(3))
 @pytest.mark.parametrize("windows", ["range", "mixed", "rows", "static"])
-def test_every_kind_of_window(windows: str, on: Executors) -> None:
-    check(11_000, BLOCK, everything, on, windows=windows)
+def test_every_kind_of_window(windows: str, block: int, on: Executors) -> None:
+    check(11_000 + block * SMALL_BLOCK, SMALL_BLOCK, everything, on, windows=windows)
 
 
 @over_executors
+@pytest.mark.parametrize("block", blocks(3))
 @pytest.mark.parametrize("windows", ["range", "rows"])
-def test_many_rows_at_one_moment(windows: str, on: Executors) -> None:
-    check(16_800, BLOCK, every_batching, on, windows=windows, ties=True)
+def test_many_rows_at_one_moment(windows: str, block: int, on: Executors) -> None:
+    check(16_800 + block * SMALL_BLOCK, SMALL_BLOCK, every_batching, on, windows=windows, ties=True)
 
 
 @over_executors
@@ -112,11 +116,12 @@ def test_one_stream_under_two_aliases(windows: str, on: Executors) -> None:
 
 
 @over_executors
+@pytest.mark.parametrize("block", blocks(3))
 @pytest.mark.parametrize(
     "watermarks", ["implicit", "implicit late", "explicit", "explicit late", "per stream", "switch"]
 )
-def test_every_kind_of_watermark(watermarks: str, on: Executors) -> None:
-    check(12_000, BLOCK, everything, on, watermarks=watermarks)
+def test_every_kind_of_watermark(watermarks: str, block: int, on: Executors) -> None:
+    check(12_000 + block * SMALL_BLOCK, SMALL_BLOCK, everything, on, watermarks=watermarks)
 
 
 @over_executors
