@@ -1,4 +1,7 @@
-"""What a SELECT may have: its list, FROM, and WHERE. Anything else is an error that names it and says where it is."""
+"""What a SELECT may have: its list, FROM, and WHERE.
+
+Anything else, such as GROUP BY, DISTINCT or UNION, is an error that names it and says where it is.
+"""
 
 from __future__ import annotations
 
