@@ -27,7 +27,8 @@ def evict_some(engine: ms.Engine, rng: random.Random) -> int:
     states = [(tree, node) for tree in trees_of(pipeline._executor) for node in tree.joins() if node.state is not None]
     if not states:
         return 0
-    tree, node = rng.choice(states)
+    with_entries = [(tree, node) for tree, node in states if node.state is not None and len(node.state)]
+    tree, node = rng.choice(with_entries or states)
     number = rng.choice(node.inputs)
     window = pipeline._windows[number]
     share = rng.choice([0.1, 0.5, 0.9, 1.0])

@@ -196,7 +196,7 @@ def draw_way(case: Case, rng: random.Random, executors: tuple[str, ...] = ("tree
         plans,
         executor=rng.choice(executors),
         executors_after=after,
-        evicts=rng.random() < 0.5,
+        evicts=rng.random() < 0.7,
     )
 
 
