@@ -37,6 +37,11 @@ def judge(column: pa.Array, watermark: int, max_jump: int | None, newest: int | 
     one push are not compared with each other, so that their order does not matter.
     """
     times, out_of_range = _microseconds(column)
+    lowest = int(times.min()) if len(times) else int(LARGEST)
+    if lowest < EARLIEST:
+        # The smallest int64 is no time: it is the end of entries that were evicted.
+        too_early = times < EARLIEST
+        out_of_range = too_early if out_of_range is None else out_of_range | too_early
     valid = validity_of(column)
     refused: dict[str, NDArray[np.bool_]] = {}
     taken: NDArray[np.bool_] | None = None
@@ -46,7 +51,7 @@ def judge(column: pa.Array, watermark: int, max_jump: int | None, newest: int | 
     if out_of_range is not None:
         refused[OUT_OF_RANGE] = out_of_range if taken is None else out_of_range & taken
         taken = ~out_of_range if taken is None else taken & ~out_of_range
-    if len(times) and int(times.min()) < watermark:
+    if lowest < watermark:
         late = times < watermark if taken is None else (times < watermark) & taken
         refused[LATE] = late
         taken = ~late if taken is None else taken & ~late
@@ -59,17 +64,13 @@ def judge(column: pa.Array, watermark: int, max_jump: int | None, newest: int | 
 
 
 def _microseconds(column: pa.Array) -> tuple[Ints, NDArray[np.bool_] | None]:
-    """Microseconds, and which of them are out of range, if any.
-
-    Out of range is what does not fit into 64 bits, and the smallest int64, which is no time: it marks evicted entries.
-    """
+    """Microseconds, and which of them do not fit into 64 bits, if any."""
     values = values_of(column, "<i8")
-    unit = column.type.unit if pat.is_timestamp(column.type) else "us"
-    if unit == "ns":
-        return values // 1000, None
-    if unit == "us" and (len(values) == 0 or values.min() >= EARLIEST):
+    if not pat.is_timestamp(column.type) or column.type.unit == "us":
         return values, None
-    factor = _MICROSECONDS[unit]
+    if column.type.unit == "ns":
+        return values // 1000, None
+    factor = _MICROSECONDS[column.type.unit]
     beyond = (values > LARGEST // factor) | (values < -(LARGEST // factor))
     valid = validity_of(column)
     if valid is not None:
