@@ -32,7 +32,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     >>> did_you_mean("ordrs", ["orders", "payments"]), did_you_mean("x", ["orders"])
     ("did you mean 'orders'? ", '')
     """
-    spellings = {one.casefold(): one for one in known}
+    spellings = {spelling.casefold(): spelling for spelling in known}
     close = difflib.get_close_matches(str(name).casefold(), spellings, n=1) if isinstance(name, str) else []
     return f"did you mean '{spellings[close[0]]}'? " if close else ""
 

@@ -114,9 +114,9 @@ def estimate(
     >>> work = common_key(streams=3, rows=10, window=60.0)
     >>> query = ms.query(work.text, work.schemas, work.event_time)
     >>> found = estimate(query, parse_plan("(A B) C", query.aliases), parse_plan("A (B C)", query.aliases))
-    >>> [(one.name, one.fate) for one in found.states]
+    >>> [(state.name, state.fate) for state in found.states]
     [('(B C)', 'computed'), ('(A B)', 'given up')]
-    >>> [(one.strategy, one.length) for one in found.strategies if one.manner == "two plans"]
+    >>> [(estimated.strategy, estimated.length) for estimated in found.strategies if estimated.manner == "two plans"]
     [('parallel-track', 60.0), ('genmig', 60.0), ('genmig-reference-point', 60.0)]
     """
     before, after = (find_executor(executor, "estimate") for executor in executors)

@@ -81,7 +81,7 @@ class Load:
             return 1.0
         found = self.matching.get(frozenset(inputs))
         if found is None:
-            known = "; ".join(str(sorted(one)) for one in self.matching) or "none"
+            known = "; ".join(str(sorted(members)) for members in self.matching) or "none"
             raise EngineError(f"load: no match rate for the inputs {sorted(inputs)}; known: {known}")
         return found
 
@@ -135,4 +135,4 @@ class Load:
 
     def longest(self) -> float:
         """Seconds of event time after which no row of a stream that is there now is left."""
-        return max((one.lasts for one in self.inputs if not one.is_static), default=0.0)
+        return max((input_load.lasts for input_load in self.inputs if not input_load.is_static), default=0.0)

@@ -116,13 +116,13 @@ def _load(sample: Sample, moments: Sequence[Moment]) -> Load:
     visited: defaultdict[Inputs, float] = defaultdict(float)
     pairs: defaultdict[Inputs, float] = defaultdict(float)
     for moment in moments:
-        computed = {state: one.entries for state, one in moment.computed.items()}
+        computed = {state: counts.entries for state, counts in moment.computed.items()}
         for state, entries in {**moment.held, **computed}.items():
             found[state] += entries
             possible[state] += math.prod(moment.rows[number] for number in state)
-        for state, one in moment.computed.items():
-            visited[state] += one.visited
-            pairs[state] += one.sides[0] * one.sides[1]
+        for state, counts in moment.computed.items():
+            visited[state] += counts.visited
+            pairs[state] += counts.sides[0] * counts.sides[1]
     matching = {state: entries / max(possible[state], 1.0) for state, entries in found.items()}
     everything = frozenset(range(len(inputs)))
     combinations = Load(inputs, {everything: 1.0}).rows_from_empty(everything, sample.seconds)
@@ -161,7 +161,7 @@ def _entries_expected(load: Load, sample: Sample, rows: int) -> float:
 
 def _costs(moments: Sequence[Moment]) -> Costs:
     """One cost for all that is touched, from the larger moments; what the smallest took is there in any case."""
-    work = np.array([float(sum(one.work for one in moment.computed.values())) for moment in moments])
+    work = np.array([float(sum(counts.work for counts in moment.computed.values())) for moment in moments])
     seconds = np.array([moment.seconds for moment in moments])
     start = float(seconds.min())
     large = (work >= work.max() / 2) & (work > 0)

@@ -69,7 +69,7 @@ class Sample:
         self._executor = _counting(self._loop.pipeline, plan)
         self._loop.pipeline.load_tables({name: given[name] for name in query.tables})
         self._streams = {stream: _in_order(query, stream, given[stream]) for stream in query.streams}
-        self._times = np.sort(np.concatenate([one.times for one in self._streams.values()]))
+        self._times = np.sort(np.concatenate([ordered.times for ordered in self._streams.values()]))
         if self.rows_given < 2 or self._times[0] == self._times[-1]:
             raise InputError("measure: the data have fewer than two event times, which give no rate; give more rows")
         self.pushed = dict.fromkeys(query.streams, 0)
@@ -96,9 +96,9 @@ class Sample:
     def push_up_to(self, rows: int) -> None:
         """Push what is left of the first so many rows, and of those with the event time of the last."""
         push = {}
-        for stream, one in self._streams.items():
-            end = int(np.searchsorted(one.times, self._times[rows - 1], side="right"))
-            push[stream] = one.table.slice(self.pushed[stream], end - self.pushed[stream])
+        for stream, ordered in self._streams.items():
+            end = int(np.searchsorted(ordered.times, self._times[rows - 1], side="right"))
+            push[stream] = ordered.table.slice(self.pushed[stream], end - self.pushed[stream])
             self.pushed[stream] = end
         for _ in self._loop.take(self._loop.receive(push)):
             raise AssertionError("results are counted and go no further")
@@ -179,7 +179,7 @@ class _Ordered:
 
 
 def _in_order(query: Query, stream: str, table: Any) -> _Ordered:
-    column = next(one.event_time for one in query.inputs if one.source == stream)
+    column = next(relation.event_time for relation in query.inputs if relation.source == stream)
     assert column is not None
     times = TableBinding(stream, query.schemas[stream], (column,), query.assumed_zones.get(stream)).columns(table)[
         column

@@ -78,20 +78,20 @@ def output_rate(load: Load, node: Node, *, as_printed: bool = False) -> float:
     """λ_AB, Equation 2: each new row of A meets what is kept of B, and the other way round."""
     if not isinstance(node, Join):
         return load.rate(node.inputs)
-    left_rate, right_rate = (output_rate(load, one, as_printed=as_printed) for one in (node.left, node.right))
-    left, right = (state_rows(load, one, as_printed=as_printed) for one in (node.left, node.right))
+    left_rate, right_rate = (output_rate(load, side, as_printed=as_printed) for side in (node.left, node.right))
+    left, right = (state_rows(load, side, as_printed=as_printed) for side in (node.left, node.right))
     return (left_rate * right + right_rate * left) * load.selectivity(node.left.inputs, node.right.inputs)
 
 
 def comparisons(load: Load, join: Join, *, as_printed: bool = False) -> float:
     """Pairs that are looked at to compute a join's state: all of them with nested loops, as in Equation 1."""
-    left, right = (state_rows(load, one, as_printed=as_printed) for one in (join.left, join.right))
+    left, right = (state_rows(load, side, as_printed=as_printed) for side in (join.left, join.right))
     return left * right * load.looked_at.get(join.inputs, 1.0)
 
 
 def computing_seconds(load: Load, join: Join, costs: Costs, *, as_printed: bool = False) -> float:
     """T_S, Equation 1: the time to compute a join's state from those of its children."""
-    left, right = (state_rows(load, one, as_printed=as_printed) for one in (join.left, join.right))
+    left, right = (state_rows(load, side, as_printed=as_printed) for side in (join.left, join.right))
     kept = left * right * load.selectivity(join.left.inputs, join.right.inputs)
     compared = comparisons(load, join, as_printed=as_printed)
     return costs.compare * compared + costs.store * kept + costs.probe * (left + right)
@@ -164,7 +164,7 @@ def old_join_seconds(load: Load, join: Join, costs: Costs, seconds: float) -> fl
     Every row is compared with the other side, stored, and purged once; purging costs as much as storing.
     """
     left, right = join.left, join.right
-    rates = {one: output_rate(load, one) for one in (left, right)}
+    rates = {side: output_rate(load, side) for side in (left, right)}
     compared = rates[left] * state_rows(load, right) + rates[right] * state_rows(load, left)
     share = load.looked_at.get(join.inputs, 1.0)
     return seconds * (costs.compare * compared * share + 2 * costs.store * (rates[left] + rates[right]))
@@ -178,7 +178,7 @@ def new_join_seconds(load: Load, join: Join, costs: Costs, seconds: float) -> fl
     """
     window = _window(load, join.inputs)
     filling, full = min(seconds, window), max(0.0, seconds - window)
-    stored = sum(load.rows_from_empty(one.inputs, filling) for one in (join.left, join.right))
+    stored = sum(load.rows_from_empty(side.inputs, filling) for side in (join.left, join.right))
     selectivity = load.selectivity(join.left.inputs, join.right.inputs)
     share = load.looked_at.get(join.inputs, 1.0)
     compared = load.rows_from_empty(join.inputs, filling) / selectivity if selectivity else 0.0
@@ -198,8 +198,8 @@ def new_join_rate(load: Load, join: Join, seconds: float) -> float:
         raise EngineError(
             "zhu: Equation 7 is for a join of two inputs; it does not say what enters a join above others"
         )
-    one, other = (load.inputs[number] for number in sorted(join.inputs))
-    pairs = one.rate * other.rows_after(seconds) + other.rate * one.rows_after(seconds)
+    first, second = (load.inputs[number] for number in sorted(join.inputs))
+    pairs = first.rate * second.rows_after(seconds) + second.rate * first.rows_after(seconds)
     return pairs * load.match_rate(join.inputs)
 
 

@@ -59,7 +59,7 @@ def query(
     ...     schemas={"orders": orders, "payments": payments},
     ...     event_time="ts",
     ... )
-    >>> found.aliases, [one.name for one in found.outputs]
+    >>> found.aliases, [output.name for output in found.outputs]
     (('o', 'p'), ['id', 'amount'])
     >>> query("SELECT id FROM ordrs [ROWS 1]", {"orders": orders}, "ts")
     Traceback (most recent call last):

@@ -59,11 +59,11 @@ class _Teller(numba_events.Listener):
 
     def on_start(self, event: Any) -> None:
         dispatcher = event.data["dispatcher"]
-        if not any(dispatcher is one for one in self._kernels):
+        if not any(dispatcher is kernel for kernel in self._kernels):
             return
         if self._began is None:
             self._began = time.monotonic()
-        self._say(sum(bool(one.signatures) or one is dispatcher for one in self._kernels))
+        self._say(sum(bool(kernel.signatures) or kernel is dispatcher for kernel in self._kernels))
 
     def on_end(self, event: Any) -> None: ...
 

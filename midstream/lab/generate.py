@@ -161,10 +161,10 @@ def _names(streams: int) -> tuple[str, ...]:
 def _edges(settings: _Settings, names: tuple[str, ...], edges: list[tuple[str, str]]) -> Workload:
     """Equalities between pairs of streams; the column of X for Y is called `to_Y`."""
     columns: dict[str, list[str]] = {name: [] for name in names}
-    for one, other in edges:
-        columns[one].append(f"to_{other}")
-        columns[other].append(f"to_{one}")
-    predicates = [f"{one}.to_{other} = {other}.to_{one}" for one, other in edges]
+    for first, second in edges:
+        columns[first].append(f"to_{second}")
+        columns[second].append(f"to_{first}")
+    predicates = [f"{first}.to_{second} = {second}.to_{first}" for first, second in edges]
     return _workload(settings, {name: tuple(found) for name, found in columns.items()}, predicates)
 
 

@@ -88,8 +88,8 @@ def _way_begins(situation: Situation) -> int:
     inputs = zip(situation.query.inputs, situation.windows, strict=True)
     return min(
         int(rings.read(window.starts, window.head, window.tail).min())
-        for one, window in inputs
-        if not one.is_static and len(window)
+        for relation, window in inputs
+        if not relation.is_static and len(window)
     )
 
 

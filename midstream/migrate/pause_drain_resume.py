@@ -19,7 +19,7 @@ class PauseDrainResume(Strategy):
     def refusal(self, proposal: Proposal) -> str | None:
         if proposal.is_migrating:
             return "pause-drain-resume cannot start before the migration under way has ended"
-        computed = {one.shape.identity for one in proposal.state_changes() if one.fate == "computed"}
+        computed = {change.shape.identity for change in proposal.state_changes() if change.fate == "computed"}
         plan = proposal.new
         missing = [join for join in plan.joins() if join.inputs in computed]
         if not missing:

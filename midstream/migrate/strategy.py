@@ -58,7 +58,7 @@ class Transition:
     def tails(self) -> dict[int, int]:
         """The id that the next row of each stream will get; static tables are neither old nor new and left out."""
         inputs = zip(self.situation.query.inputs, self.situation.windows, strict=True)
-        return {number: window.tail for number, (one, window) in enumerate(inputs) if not one.is_static}
+        return {number: window.tail for number, (relation, window) in enumerate(inputs) if not relation.is_static}
 
 
 class Strategy(abc.ABC):

@@ -86,7 +86,7 @@ class ArrowColumn:
 
     @property
     def nbytes(self) -> int:
-        return sum(int(chunk.nbytes) for chunk in self._chunks) + sum(one.nbytes for one in self._sizes)
+        return sum(int(chunk.nbytes) for chunk in self._chunks) + sum(lengths.nbytes for lengths in self._sizes)
 
 
 def _copied(values: pa.Array) -> pa.Array:

@@ -49,10 +49,10 @@ class Streams:
 
     def load(self) -> Load:
         """What the model expects of them, from their parameters alone."""
-        inputs = tuple(InputLoad(*one) for one in zip(self.rates, self.windows, strict=True))
+        inputs = tuple(InputLoad(*parameters) for parameters in zip(self.rates, self.windows, strict=True))
         states = range(1, 1 << len(inputs))
         sets = (frozenset(n for n in range(len(inputs)) if state >> n & 1) for state in states)
-        return Load(inputs, {one: float(self.keys) ** (1 - len(one)) for one in sets if len(one) > 1})
+        return Load(inputs, {members: float(self.keys) ** (1 - len(members)) for members in sets if len(members) > 1})
 
 
 def between(tables: dict[str, pa.Table], begin: float, end: float) -> dict[str, pa.Table]:

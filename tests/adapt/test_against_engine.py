@@ -37,8 +37,8 @@ def migrated(streams: Streams, new: str) -> int:
 @pytest.mark.parametrize(("streams", "new"), CASES)
 def test_moving_state_computes_what_the_model_says_from_parameters(streams: Streams, new: str) -> None:
     found = estimate(streams.query(), *plans(streams, new))
-    computed = [one for one in found.states if one.fate == "computed"]
-    expected = sum(streams.load().rows(one.inputs) for one in computed)
+    computed = [state for state in found.states if state.fate == "computed"]
+    expected = sum(streams.load().rows(state.inputs) for state in computed)
     assert migrated(streams, new) == pytest.approx(expected, rel=0.1)
 
 
@@ -48,7 +48,7 @@ def test_moving_state_computes_what_was_estimated_from_earlier_rows(streams: Str
     sample = between(streams.tables(), 0.0, 0.5 * streams.seconds)
     measured = measure(streams.query(), old, target, sample)
     found = estimate(streams.query(), old, target, measured)
-    by_name = {one.strategy: one for one in found.strategies}
+    by_name = {estimated.strategy: estimated for estimated in found.strategies}
     actual = migrated(streams, new)
     assert by_name["moving-state"].entries == pytest.approx(actual, rel=0.15)
     assert by_name["jisc"].entries == by_name["moving-state"].entries
@@ -96,7 +96,7 @@ def test_two_plans_run_for_the_longest_window_and_at_most_one_push_more(streams:
         engine.push(between(tables, now, now + step), watermark=round((now + step) * 1e6))
         now += step
     found = estimate(streams.query(), *plans(streams, "A ((B C) D)"))
-    length = next(one.length for one in found.strategies if one.strategy == strategy)
+    length = next(estimated.length for estimated in found.strategies if estimated.strategy == strategy)
     assert length == max(streams.windows) == streams.load().longest()
     # The last old row is a little older than the transition.
     assert length - 0.1 <= now - begin <= length + step
@@ -112,7 +112,11 @@ def test_a_delay_makes_the_old_rows_stay_longer() -> None:
         engine.push(between(tables, now, now + 0.25))
         now += 0.25
     old, new = plans(streams, "A (B C)")
-    (length,) = {one.length for one in estimate(streams.query(), old, new).strategies if one.manner == "two plans"}
+    (length,) = {
+        estimated.length
+        for estimated in estimate(streams.query(), old, new).strategies
+        if estimated.manner == "two plans"
+    }
     assert length == 6.0
     assert length - 0.1 <= now - 10.0 <= length + 0.35
 
@@ -126,7 +130,7 @@ def test_jisc_ends_within_the_estimated_pushes(push_seconds: float) -> None:
     measured = measure(MIXED.query(), old, new, between(tables, 0.0, 10.0))
     push_rows = round(sum(MIXED.rates) * push_seconds)
     found = estimate(MIXED.query(), old, new, measured, push_rows=push_rows)
-    pushes = next(one.pushes for one in found.strategies if one.strategy == "jisc")
+    pushes = next(estimated.pushes for estimated in found.strategies if estimated.strategy == "jisc")
     engine.migrate(str(new), "jisc")
     now = 10.0
     while engine.migration is not None and not engine.migration.is_done:
@@ -139,7 +143,7 @@ def test_jisc_ends_within_the_estimated_pushes(push_seconds: float) -> None:
 def test_two_plans_make_more_entries_than_the_new_one_alone() -> None:
     old, new = plans(EQUAL, "A ((B C) D)")
     measured = measure(EQUAL.query(), old, new, EQUAL.tables())
-    by_name = {one.strategy: one for one in estimate(EQUAL.query(), old, new, measured).strategies}
+    by_name = {estimated.strategy: estimated for estimated in estimate(EQUAL.query(), old, new, measured).strategies}
     load, full = EQUAL.load(), EQUAL.windows[0]
     steady = sum(load.rate(join.inputs) * full for join in new.joins())
     first_window = sum(load.rows(join.inputs) for join in new.joins())
@@ -151,14 +155,14 @@ def test_two_plans_make_more_entries_than_the_new_one_alone() -> None:
 def test_states_in_both_plans_are_kept_and_an_equal_plan_costs_nothing() -> None:
     old, new = parse_plan("((A B) C) D", "ABCD"), parse_plan("((A B) D) C", "ABCD")
     found = estimate(EQUAL.query(), old, new)
-    assert [(one.name, one.fate) for one in found.states] == [
+    assert [(state.name, state.fate) for state in found.states] == [
         ("(A B)", "kept"),
         ("((A B) D)", "computed"),
         ("((A B) C)", "given up"),
     ]
     same = estimate(EQUAL.query(), old, old)
-    assert {one.fate for one in same.states} == {"kept"}
-    by_name = {one.strategy: one for one in same.strategies}
+    assert {state.fate for state in same.states} == {"kept"}
+    by_name = {estimated.strategy: estimated for estimated in same.strategies}
     assert by_name["moving-state"].entries == by_name["jisc"].entries == by_name["pause-drain-resume"].entries == 0
 
 
@@ -167,19 +171,19 @@ def test_a_large_state_that_is_found_in_another_way_is_computed() -> None:
     old, new = parse_plan("((A B) C) D", "ABCD"), parse_plan("(C (B A)) D", "ABCD")
     measured = measure(streams.query(), old, new, streams.tables())
     states = estimate(streams.query(), old, new, measured).states
-    assert [(one.name, one.fate) for one in states] == [("(B A)", "indexed anew"), ("(C (B A))", "computed")]
+    assert [(state.name, state.fate) for state in states] == [("(B A)", "indexed anew"), ("(C (B A))", "computed")]
 
 
 def test_every_strategy_has_a_model_or_a_reason() -> None:
     found = estimate(EQUAL.query(), *plans(EQUAL, "A ((B C) D)"))
-    assert [one.strategy for one in found.strategies] == [one.name for one in STRATEGIES]
-    (refused,) = [one for one in found.strategies if one.manner == "refused"]
+    assert [estimated.strategy for estimated in found.strategies] == [strategy.name for strategy in STRATEGIES]
+    (refused,) = [estimated for estimated in found.strategies if estimated.manner == "refused"]
     assert refused.strategy == "pause-drain-resume" and refused.refusal is not None
 
 
 def test_costs_are_measured_and_the_pause_follows_from_them() -> None:
     old, new = plans(EQUAL, "A ((B C) D)")
     measured = measure(EQUAL.query(), old, new, EQUAL.tables())
-    by_name = {one.strategy: one for one in estimate(EQUAL.query(), old, new, measured).strategies}
+    by_name = {estimated.strategy: estimated for estimated in estimate(EQUAL.query(), old, new, measured).strategies}
     assert measured.costs.start > 0 and measured.costs.store >= 0
     assert by_name["moving-state"].pause == moving_state_length(old, new, measured.load, measured.costs).seconds

@@ -44,7 +44,7 @@ def test_rows_unbounded_static_and_filtered_inputs() -> None:
     assert c.rate == pytest.approx(5.0, rel=0.02) and c.rows == pytest.approx(50, rel=0.02)
     assert t.is_static and t.rows == 10
     assert measured.push_rate == pytest.approx(22.0, rel=0.02)
-    by_name = {one.strategy: one for one in estimate(query, old, new, measured).strategies}
+    by_name = {estimated.strategy: estimated for estimated in estimate(query, old, new, measured).strategies}
     assert by_name["parallel-track"].refusal is not None and "UNBOUNDED" in by_name["parallel-track"].refusal
     assert by_name["moving-state"].entries and by_name["jisc"].pushes
 
@@ -72,7 +72,7 @@ def test_a_stream_under_two_aliases() -> None:
     )
     old, new = parse_plan("(p q) b", query.aliases), parse_plan("p (q b)", query.aliases)
     load = measure(query, old, new, dict.fromkeys("ab", rows(500, 100_000))).load
-    assert [round(one.rows) for one in load.inputs] == [100, 50, 50]
+    assert [round(input_load.rows) for input_load in load.inputs] == [100, 50, 50]
 
 
 QUERY = ms.query(
@@ -101,7 +101,7 @@ def test_two_rows_and_a_stream_without_any_are_enough() -> None:
     plan = parse_plan("a b", QUERY.aliases)
     measured = measure(QUERY, plan, plan, {"a": rows(2, 1_000_000), "b": rows(0, 1)})
     assert (measured.rows, measured.load.inputs[1].rate) == (2, 0.0)
-    assert all(one.entries in (None, 0.0) for one in estimate(QUERY, plan, plan, measured).strategies)
+    assert all(estimated.entries in (None, 0.0) for estimated in estimate(QUERY, plan, plan, measured).strategies)
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,6 @@ def test_equation_7_is_continuous_and_sums_up_to_what_is_stored() -> None:
 def test_an_index_saves_comparisons_but_no_entries() -> None:
     loops = load()
     indexed = Load(loops.inputs, loops.matching, {frozenset({B, C}): BC, frozenset({B, C, D}): BCD})
-    slow, fast = (moving_state_length(OLD, NEW, one, COSTS) for one in (loops, indexed))
+    slow, fast = (moving_state_length(OLD, NEW, access, COSTS) for access in (loops, indexed))
     assert fast.comparisons == pytest.approx(fast.entries) and fast.entries == slow.entries
     assert fast.seconds < slow.seconds

@@ -155,7 +155,7 @@ def is_same(given: Any, found: Any) -> bool:
         )
     if isinstance(given, list | tuple):
         same_size = isinstance(found, type(given)) and len(given) == len(found)
-        return same_size and all(is_same(one, other) for one, other in zip(given, found, strict=True))
+        return same_size and all(is_same(value, other) for value, other in zip(given, found, strict=True))
     if isinstance(given, float) and math.isnan(given):
         return isinstance(found, float) and math.isnan(found)
     return bool(given == found) and isinstance(given, bool | str | bytes) == isinstance(found, bool | str | bytes)

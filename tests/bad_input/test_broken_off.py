@@ -72,7 +72,7 @@ def test_pieces_that_nobody_takes_change_nothing() -> None:
         engine.push_batches({"a": rows([1], [5])})
     waiting = engine.push_batches({"a": rows([1], [5])})
     assert engine.stats().rows_in == {"a": 0, "b": 0}
-    assert sum(one.num_rows for one in engine.push_batches({"a": rows([1], [5]), "b": rows([1], [6])})) == 1
+    assert sum(piece.num_rows for piece in engine.push_batches({"a": rows([1], [5]), "b": rows([1], [6])})) == 1
     assert engine.snapshot().windows["a"].num_rows == 1
     del waiting
 
@@ -108,7 +108,7 @@ def test_looking_at_an_engine_does_not_move_it() -> None:
     engine.push({"a": rows([1], [5])})
     pieces = engine.push_batches({"b": rows([1], [6])})
     engine.stats(), engine.snapshot(), engine.take_late()
-    assert sum(one.num_rows for one in pieces) == 1
+    assert sum(piece.num_rows for piece in pieces) == 1
 
 
 def test_pieces_are_together_what_a_push_returns() -> None:
@@ -116,6 +116,6 @@ def test_pieces_are_together_what_a_push_returns() -> None:
     pieces = list(pair().push_batches({"a": many, "b": many}))
     assert len(pieces) > 1
     whole = pair().push({"a": many, "b": many})
-    assert sum(one.num_rows for one in pieces) == whole.num_rows == 600 * 600
+    assert sum(piece.num_rows for piece in pieces) == whole.num_rows == 600 * 600
     order = [("av", "ascending"), ("bv", "ascending")]
     assert pa.concat_tables(pieces).sort_by(order).equals(whole.sort_by(order))

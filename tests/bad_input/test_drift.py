@@ -95,7 +95,7 @@ def test_an_empty_batch_is_fine(empty: pa.Table | pa.RecordBatch) -> None:
     assert engine.push({"a": empty}).num_rows == 0
     assert engine.push({"a": empty, "b": empty}).schema == engine.push({}).schema
     assert engine.stats() == before
-    assert [one.num_rows for one in engine.push_batches({"a": empty})] in ([], [0])
+    assert [piece.num_rows for piece in engine.push_batches({"a": empty})] in ([], [0])
 
 
 def test_an_empty_batch_of_a_wrong_schema_is_refused() -> None:

@@ -103,7 +103,7 @@ def test_push_after_finish() -> None:
     for call in (lambda: engine.push({"a": rows([1], [9])}), lambda: list(engine.push_batches({}))):
         with pytest.raises(ms.EngineError, match="finish"):
             call()
-    assert sum(one.rows for one in engine.stats().states) == 0
+    assert sum(state.rows for state in engine.stats().states) == 0
 
 
 def test_equal_watermark_is_not_a_step_back() -> None:

@@ -251,4 +251,4 @@ def test_expired_rows_leave_the_state() -> None:
     for start in range(0, 20_000, 100):
         times = list(range(start, start + 100))
         engine.push({"a": rows([0] * 10, times[::10]), "b": rows([1] * 10, times[::10])})
-    assert sum(one.rows for one in engine.stats().states) < 500
+    assert sum(state.rows for state in engine.stats().states) < 500

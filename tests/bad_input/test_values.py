@@ -53,7 +53,7 @@ def test_ends_of_int64_as_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "one", "other"),
+    ("left", "right", "left_values", "right_values"),
     [
         (pa.int64(), pa.float64(), [1, 2, 0], [1.0, 2.5, -0.0]),
         (pa.int32(), pa.int64(), [1, -1, 0], [1, 2**32 - 1, 0]),
@@ -83,10 +83,10 @@ def test_ends_of_int64_as_keys() -> None:
     ],
 )
 def test_equal_values_of_comparable_types(
-    left: pa.DataType, right: pa.DataType, one: list[object], other: list[object]
+    left: pa.DataType, right: pa.DataType, left_values: list[object], right_values: list[object]
 ) -> None:
-    assert joined(left, right, one, other) == {(0, 0), (2, 2)}
-    assert joined(right, left, other, one) == {(0, 0), (2, 2)}
+    assert joined(left, right, left_values, right_values) == {(0, 0), (2, 2)}
+    assert joined(right, left, right_values, left_values) == {(0, 0), (2, 2)}
 
 
 def test_large_integers_compare_with_floats_as_floats() -> None:
@@ -143,7 +143,7 @@ def test_a_predicate_that_fails_does_not_hold_under_any_plan(plan: str) -> None:
     )
     engine = ms.Engine(query, plan=plan)
     keys: tuple[list[object], ...] = ([MAX, 9, 9, 9], [MAX, 1, 1, None], [3, 0, 3, 3])
-    out = engine.push({name: rows(one, [1] * 4) for name, one in zip("abc", keys, strict=True)})
+    out = engine.push({name: rows(values, [1] * 4) for name, values in zip("abc", keys, strict=True)})
     assert matches(out) == [(2,)]
 
 
@@ -211,7 +211,7 @@ def test_bands_over_nan_and_infinity(condition: str, expected: set[object]) -> N
 
 
 def test_long_keys_that_share_prefixes() -> None:
-    keys: list[object] = [*("x" * 1000 + str(one) for one in range(20)), "", "x", "\0", "\0\0"]
+    keys: list[object] = [*("x" * 1000 + str(number) for number in range(20)), "", "x", "\0", "\0\0"]
     assert joined(pa.string(), pa.string(), keys, keys) == {(i, i) for i in range(len(keys))}
     data: list[object] = [b"", b"\0", b"\0\0", b"ab", b"a\0b"]
     assert joined(pa.binary(), pa.binary(), data, data) == {(i, i) for i in range(len(data))}

@@ -56,8 +56,8 @@ def live_rows(window: BaseWindow, watermark: int) -> dict[int, tuple[Row, int, i
     held = window.held(ids)
     columns = {name: values.to_pylist() for name, values in held.payload.items()}
     return {
-        one: ({name: values[at] for name, values in columns.items()}, int(held.starts[at]), int(held.ends[at]))
-        for at, one in enumerate(ids.tolist())
+        row_id: ({name: values[at] for name, values in columns.items()}, int(held.starts[at]), int(held.ends[at]))
+        for at, row_id in enumerate(ids.tolist())
     }
 
 
@@ -68,11 +68,11 @@ def joined(small: Small, live: list[dict[int, tuple[Row, int, int]]], inputs: tu
         longer = []
         for chosen, start, end in parts:
             rows = {other: live[other][at][0] for other, at in chosen.items()}
-            for one, (row, begin, last) in live[number].items():
+            for row_id, (row, begin, last) in live[number].items():
                 if max(start, begin) <= min(end, last):
                     rows[number] = row
                     if small.holds(rows, number):
-                        longer.append((chosen | {number: one}, max(start, begin), min(end, last)))
+                        longer.append((chosen | {number: row_id}, max(start, begin), min(end, last)))
         parts = longer
     return {tuple(sorted(chosen.items())): (start, end) for chosen, start, end in parts}
 
@@ -86,7 +86,7 @@ def stored(node: JoinNode, windows: list[BaseWindow], watermark: int) -> tuple[C
     for entry in range(ring.head, ring.tail):
         slot = entry & (len(ring.starts) - 1)
         members = ring.members[slot].tolist()
-        is_held = all(one >= windows[number].head for one, number in zip(members, node.inputs, strict=True))
+        is_held = all(row_id >= windows[number].head for row_id, number in zip(members, node.inputs, strict=True))
         if is_held and ring.ends[slot] >= watermark and ring.ends[slot] != EVICTED:
             combination = tuple(sorted(zip(node.inputs, members, strict=True)))
             found[combination] += 1
@@ -134,13 +134,13 @@ def audit(engine: ms.Engine, small: Small, count: Count) -> None:
         wanted = joined(small, live, node.inputs)
         entries, intervals = stored(node, windows, watermark)
         boxed = {combination for combination in wanted if in_a_box(node, combination)}
-        twice = [one for one, times in entries.items() if times > 1]
+        twice = [combo for combo, times in entries.items() if times > 1]
         assert not twice, f"stored twice in {node.inputs}: {twice[:3]}"
         assert not boxed & set(entries), f"both stored and missing in {node.inputs}"
         lost = set(wanted) - boxed - set(entries)
         assert not lost, f"neither stored nor in the box of {node.inputs}: {sorted(lost)[:3]}"
         assert set(entries) <= set(wanted), f"should not be in {node.inputs}: {sorted(set(entries) - set(wanted))[:3]}"
-        assert intervals == {one: wanted[one] for one in entries}
+        assert intervals == {combo: wanted[combo] for combo in entries}
         for box in node.state.missing:
             _check_box(box, windows)
         count.states += 1

@@ -73,7 +73,10 @@ def main() -> None:
     kernels = all_kernels()
     before = {name: set(kernel.signatures) for name, kernel in kernels.items()}
     run_everything()
-    later = {name: [str(one) for one in set(kernel.signatures) - before[name]] for name, kernel in kernels.items()}
+    later = {
+        name: [str(signature) for signature in set(kernel.signatures) - before[name]]
+        for name, kernel in kernels.items()
+    }
     missed = sorted(name for name, signatures in before.items() if not signatures)
     print(json.dumps({"kernels": len(kernels), "missed": missed, "later": {k: v for k, v in later.items() if v}}))
 

@@ -21,8 +21,8 @@ SCHEMA = pa.schema(
 RANGES = "RANGE 30 MICROSECONDS", "RANGE 45 MICROSECONDS", "RANGE 30 MICROSECONDS", "RANGE 60 MICROSECONDS"
 
 
-def same(left: int, right: int, one: str, other: str) -> Predicate:
-    return (left, right), lambda first, second: first[one] == second[other]
+def same(left: int, right: int, left_column: str, right_column: str) -> Predicate:
+    return (left, right), lambda first, second: first[left_column] == second[right_column]
 
 
 def near(left: int, right: int, low: int, high: int) -> Predicate:
@@ -43,7 +43,9 @@ class Small:
         return len(self.windows)
 
     def query(self, windows: tuple[str, ...] | None = None, delay: int = 8) -> Query:
-        inputs = ", ".join(f"{one} [{window}]" for one, window in zip(ALIASES, windows or self.windows, strict=False))
+        inputs = ", ".join(
+            f"{alias} [{window}]" for alias, window in zip(ALIASES, windows or self.windows, strict=False)
+        )
         return ms.query(
             f"SELECT * FROM {inputs} WHERE {self.where}",
             schemas=dict.fromkeys(ALIASES[: self.size], SCHEMA),
@@ -142,9 +144,10 @@ def draw_pushes(
     """Pushes with some disorder, some of them to a few streams only."""
     now = 100
     for _ in range(count):
-        streams = [one for one in ALIASES[: small.size] if rng.random() < 0.6]
+        streams = [alias for alias in ALIASES[: small.size] if rng.random() < 0.6]
         push = {
-            one: draw_rows(rng, [now + rng.randrange(-4, 5) for _ in range(rng.randint(0, most))]) for one in streams
+            stream: draw_rows(rng, [now + rng.randrange(-4, 5) for _ in range(rng.randint(0, most))])
+            for stream in streams
         }
         now += rng.randrange(pace)
         yield push

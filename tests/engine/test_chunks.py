@@ -25,7 +25,7 @@ def draw_accepted(rng: np.random.Generator, sizes: dict[str, int], spread: int) 
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 7])
-@pytest.mark.parametrize("small", CASES, ids=lambda one: one.name)
+@pytest.mark.parametrize("small", CASES, ids=lambda case: case.name)
 def test_results_do_not_depend_on_chunks(small: Small, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole pushes against pushes in tiny chunks, with a restore in the middle; states are right in the end."""
     rng = random.Random(f"chunks {small.name} {chunk}")
@@ -39,7 +39,7 @@ def test_results_do_not_depend_on_chunks(small: Small, chunk: int, monkeypatch: 
         wanted = sorted_rows(whole.push(push))
         monkeypatch.setattr(batch, "CHUNK_ROWS", chunk)
         monkeypatch.setattr(
-            "midstream.engine.pipeline.chunks", lambda rows: (seen.append(one) or one for one in original(rows))
+            "midstream.engine.pipeline.chunks", lambda rows: (seen.append(part) or part for part in original(rows))
         )
         assert sorted_rows(cut.push(push)) == wanted
         monkeypatch.setattr("midstream.engine.pipeline.chunks", original)
@@ -59,20 +59,23 @@ def test_chunks_are_a_partition_in_order_of_time(seed: int, size: int, monkeypat
     rng = np.random.default_rng([seed, size])
     accepted = draw_accepted(rng, {"a": 40, "b": int(rng.integers(0, 30)), "c": 0}, spread=30)
     rows = {
-        stream: list(zip(one.times, one.columns["at"].to_pylist(), strict=True)) for stream, one in accepted.items()
+        stream: list(zip(stream_rows.times, stream_rows.columns["at"].to_pylist(), strict=True))
+        for stream, stream_rows in accepted.items()
     }
     made = list(chunks(accepted))
     assert len(made) > 3
     latest = -1
     for at, chunk in enumerate(made):
-        times = [int(time) for one in chunk.rows.values() for time in one.times]
-        later = [int(time) for other in made[at + 1 :] for one in other.rows.values() for time in one.times]
+        times = [int(time) for stream_rows in chunk.rows.values() for time in stream_rows.times]
+        later = [
+            int(time) for other in made[at + 1 :] for stream_rows in other.rows.values() for time in stream_rows.times
+        ]
         assert min(times, default=latest + 1) > latest, "rows of one time are never torn apart"
         latest = max([latest, *times])
         assert chunk.unprocessed_from == min(later, default=int(LARGEST))
     for stream, listed in rows.items():
         parts = [chunk.rows[stream] for chunk in made]
-        found = [pair for one in parts for pair in zip(one.times, one.columns["at"].to_pylist(), strict=True)]
+        found = [pair for part in parts for pair in zip(part.times, part.columns["at"].to_pylist(), strict=True)]
         assert found == sorted(listed)
 
 
@@ -86,18 +89,23 @@ def test_a_small_push_is_one_chunk_as_it_came() -> None:
 
 def test_arrivals_go_by_time_then_stream_then_position() -> None:
     rng = np.random.default_rng(2)
-    accepted = {stream: in_order(one) for stream, one in draw_accepted(rng, {"b": 30, "a": 20}, spread=8).items()}
+    accepted = {
+        stream: in_order(stream_rows)
+        for stream, stream_rows in draw_accepted(rng, {"b": 30, "a": 20}, spread=8).items()
+    }
     number_arrivals(accepted, 100)
     listed = [
         (int(time), order, int(at), int(number))
-        for order, one in enumerate(accepted.values())
-        for time, at, number in zip(one.times, one.columns["at"].to_pylist(), one.arrivals, strict=True)
+        for order, stream_rows in enumerate(accepted.values())
+        for time, at, number in zip(
+            stream_rows.times, stream_rows.columns["at"].to_pylist(), stream_rows.arrivals, strict=True
+        )
     ]
     assert [number for *_, number in sorted(listed)] == list(range(100, 150))
 
 
 def test_rows_in_order_are_left_alone() -> None:
-    one = Accepted(np.array([1, 1, 2]), {"at": pa.array([0, 1, 2])})
-    assert in_order(one) is one
+    ordered = Accepted(np.array([1, 1, 2]), {"at": pa.array([0, 1, 2])})
+    assert in_order(ordered) is ordered
     other = in_order(Accepted(np.array([2, 1, 2, 1]), {"at": pa.array([0, 1, 2, 3])}))
     assert other.times.tolist() == [1, 1, 2, 2] and other.columns["at"].to_pylist() == [1, 3, 0, 2]

@@ -50,7 +50,7 @@ def test_an_unknown_executor_is_refused(executor: object) -> None:
     assert (engine.executor, engine.migration) == ("tree", None)
 
 
-@pytest.mark.parametrize("strategy", [one.name for one in STRATEGIES])
+@pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES])
 @pytest.mark.parametrize("plan", [OLD, NEW])
 @pytest.mark.parametrize("new", NAMES)
 @pytest.mark.parametrize("old", NAMES)

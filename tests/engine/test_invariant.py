@@ -58,7 +58,7 @@ def cut_boxes(engine: ms.Engine, rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("small", CASES, ids=lambda one: one.name)
+@pytest.mark.parametrize("small", CASES, ids=lambda case: case.name)
 def test_entries_and_box_partition_the_join(small: Small, seed: int) -> None:
     """An engine that is restored now and then, against one that is not, with an audit of every state in between."""
     rng = random.Random(f"{small.name} {seed}")
@@ -83,7 +83,7 @@ def test_entries_and_box_partition_the_join(small: Small, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("small", CASES, ids=lambda one: one.name)
+@pytest.mark.parametrize("small", CASES, ids=lambda case: case.name)
 def test_states_kept_from_plan_to_plan_stay_right(small: Small, seed: int) -> None:
     """Transitions, overlapping too: kept states keep entries and boxes, one or several, new ones start as one box."""
     rng = random.Random(f"transition {small.name} {seed}")
@@ -109,18 +109,18 @@ def test_states_kept_from_plan_to_plan_stay_right(small: Small, seed: int) -> No
     assert count.stored > 50 and count.holes > 3 and count.boxed > 10 and count.several > 0 and evicted > 5
 
 
-@pytest.mark.parametrize("small", CASES, ids=lambda one: one.name)
+@pytest.mark.parametrize("small", CASES, ids=lambda case: case.name)
 def test_a_pinned_row_and_its_packing_keep_the_states(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
     """A far-future row in every stream keeps the dead behind it, so that windows are packed and rows renumbered."""
     packed: list[BaseWindow] = []
     pack = BaseWindow._pack
-    monkeypatch.setattr(BaseWindow, "_pack", lambda one, *rest: packed.append(one) or pack(one, *rest))
+    monkeypatch.setattr(BaseWindow, "_pack", lambda window, *rest: packed.append(window) or pack(window, *rest))
     rng = random.Random(f"pinned {small.name}")
     steady = ms.Engine(small.query(), plan=draw_plan(rng, small.size))
     engine = ms.Engine(small.query(), plan=draw_plan(rng, small.size))
     far = pa.table({"k": [77], "x": [77], "y": [77], "v": [77], "s": ["far"], "ts": [10**6]}, schema=SCHEMA)
-    for one in (steady, engine):
-        one.push(dict.fromkeys(ALIASES[: small.size], far), watermark=0)
+    for pinned in (steady, engine):
+        pinned.push(dict.fromkeys(ALIASES[: small.size], far), watermark=0)
     count, with_hole, watermark = Count(), 0, 0
     for step, push in enumerate(draw_pushes(rng, small, 100, pace=12, most=7)):
         times = [time for table in push.values() for time in table.column("ts").to_pylist()]
@@ -140,7 +140,7 @@ def test_a_pinned_row_and_its_packing_keep_the_states(small: Small, monkeypatch:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("small", CASES, ids=lambda one: one.name)
+@pytest.mark.parametrize("small", CASES, ids=lambda case: case.name)
 def test_a_fill_never_emits_and_leaves_nothing_missing(small: Small, seed: int) -> None:
     """Filling everything at once, or row by row, between pushes changes no result."""
     rng = random.Random(f"fill {small.name} {seed}")

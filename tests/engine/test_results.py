@@ -17,8 +17,8 @@ SCHEMA = pa.schema({"k": pa.int64(), "id": pa.int64(), "ts": pa.int64()})
 
 def query_of(size: int, where: str) -> Query:
     aliases = "abc"[:size]
-    inputs = ", ".join(f"{one} [RANGE 1 SECOND]" for one in aliases)
-    columns = ", ".join(f"{one}.id AS {one}" for one in aliases)
+    inputs = ", ".join(f"{alias} [RANGE 1 SECOND]" for alias in aliases)
+    columns = ", ".join(f"{alias}.id AS {alias}" for alias in aliases)
     text = f"SELECT {columns} FROM {inputs} WHERE {where}"
     return ms.query(text, schemas=dict.fromkeys(aliases, SCHEMA), event_time="ts")
 

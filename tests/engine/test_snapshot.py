@@ -92,7 +92,7 @@ OTHERS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "part"), [one[1:] for one in OTHERS], ids=[one[0] for one in OTHERS])
+@pytest.mark.parametrize(("changes", "part"), [case[1:] for case in OTHERS], ids=[case[0] for case in OTHERS])
 def test_another_query_is_refused(changes: dict[str, Any], part: str) -> None:
     other = Small("other", changes.get("windows", COMMON.windows), changes["where"], ())
     with pytest.raises(SnapshotError, match=rf"the snapshot is of another query; {part}: "):

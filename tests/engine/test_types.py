@@ -38,9 +38,9 @@ PLAIN: list[tuple[pa.DataType, Any, Any]] = [
     *((pa.duration(unit), datetime.timedelta(seconds=5), datetime.timedelta(0)) for unit in ("s", "ms", "us")),
 ]  # fmt: skip
 ENCODED = [
-    (make(type), one, other)
+    (make(type), value, other)
     for make in (lambda type: pa.dictionary(pa.int8(), type), lambda type: pa.run_end_encoded(pa.int32(), type))
-    for type, one, other in PLAIN
+    for type, value, other in PLAIN
     if type in (pa.int64(), pa.string(), pa.decimal128(9, 2), pa.binary(3), pa.timestamp("us"))
 ]
 EXTENDED = [(pa.uuid(), b"1" * 16, b"2" * 16), (pa.json_(), "{}", "[1, 2]"), (pa.bool8(), 1, 0)]
@@ -107,73 +107,73 @@ def lives(engine: ms.Engine, asked: Any) -> Iterator[ms.Engine]:
     yield engine
 
 
-@pytest.mark.parametrize(("type", "one", "other"), VALUES, ids=IDS)
-def test_payload_of_every_type(type: pa.DataType, one: Any, other: Any) -> None:
+@pytest.mark.parametrize(("type", "value", "other"), VALUES, ids=IDS)
+def test_payload_of_every_type(type: pa.DataType, value: Any, other: Any) -> None:
     """Carried through joins, a static table, a change of plan, a snapshot, and out again."""
     asked = query(
         """SELECT a.x AS ax, b.x AS bx, t.x AS tx, COALESCE(a.k, 0) AS k FROM a [RANGE 1 SECOND], b [UNBOUNDED], t
            WHERE a.k = b.k AND b.k = t.k AND a.x IS NOT NULL IS NOT NULL""",
         type,
     )
-    static = {"t": table(type, [other, one], [0, 0]).slice(1)}
+    static = {"t": table(type, [other, value], [0, 0]).slice(1)}
     engine = ms.Engine(asked, tables=static, plan="((a b) t)")
     for at in range(6):
-        engine.push({"b": table(type, [other, None, one], [at] * 3).slice(1)})
+        engine.push({"b": table(type, [other, None, value], [at] * 3).slice(1)})
         if at == 2:
             engine.migrate("((b t) a)", strategy="moving-state")
     for living in lives(engine, asked):
-        out = living.push({"a": pa.concat_tables([table(type, [one], [5]), table(type, [None, other], [6, 6])])})
+        out = living.push({"a": pa.concat_tables([table(type, [value], [5]), table(type, [None, other], [6, 6])])})
         out.validate(full=True)
         assert out.schema.field("ax").type == plain_type(type)
         rows = [(row["ax"], row["bx"], row["tx"]) for row in out.to_pylist()]
-        expected = [(left, right, one) for left in (one, None, other) for right in [None, one] * 6]
+        expected = [(left, right, value) for left in (value, None, other) for right in [None, value] * 6]
         assert len(rows) == len(expected)
         for row in expected:
             rows.remove(next(found for found in rows if is_same(row, found)))
 
 
-@pytest.mark.parametrize(("type", "one", "other"), VALUES, ids=IDS)
-def test_late_rows_of_every_type(type: pa.DataType, one: Any, other: Any) -> None:
+@pytest.mark.parametrize(("type", "value", "other"), VALUES, ids=IDS)
+def test_late_rows_of_every_type(type: pa.DataType, value: Any, other: Any) -> None:
     asked = query("SELECT a.x FROM a [RANGE 1 SECOND]", type)
     engine = ms.Engine(asked, late="keep")
     engine.push({}, watermark=10)
-    engine.push({"a": table(type, [other, one, None], [11, 5, 6])})
+    engine.push({"a": table(type, [other, value, None], [11, 5, 6])})
     late = engine.take_late()["a"]
-    assert is_same([one, None], late.column("x").to_pylist())
+    assert is_same([value, None], late.column("x").to_pylist())
     assert late.schema.field("x").type == plain_type(type)
 
 
-@pytest.mark.parametrize(("type", "one", "other"), VALUES, ids=IDS)
+@pytest.mark.parametrize(("type", "value", "other"), VALUES, ids=IDS)
 @pytest.mark.parametrize(
     "condition",
     ["a.x = b.x AND a.k = b.k", "a.x = b.x OR a.k <> b.k", "COALESCE(a.x, b.x) = b.x", "a.x <=> b.x"],
 )
-def test_keys_and_predicates_of_every_type(condition: str, type: pa.DataType, one: Any, other: Any) -> None:
+def test_keys_and_predicates_of_every_type(condition: str, type: pa.DataType, value: Any, other: Any) -> None:
     try:
         asked = query(f"SELECT a.x AS ax, b.x AS bx FROM a [RANGE 1 SECOND], b [UNBOUNDED] WHERE {condition}", type)
     except ms.QueryError as refusal:
         assert str(plain_type(type)) in str(refusal) and "column" in str(refusal)
-        assert (type, one, other) in CARRIED, f"{type} compares"
+        assert (type, value, other) in CARRIED, f"{type} compares"
         return
     engine = ms.Engine(asked)
-    engine.push({"b": table(type, [None, one, other, one], [1] * 4).slice(1)})
+    engine.push({"b": table(type, [None, value, other, value], [1] * 4).slice(1)})
     for living in lives(engine, asked):
-        found = living.push({"a": table(type, [one, other, None], [2] * 3).slice(0, 2)}).to_pylist()
+        found = living.push({"a": table(type, [value, other, None], [2] * 3).slice(0, 2)}).to_pylist()
         # A value of type null equals nothing, nor does it differ.
-        twins = 3 if one is not None else 6 if "<=>" in condition else 0
+        twins = 3 if value is not None else 6 if "<=>" in condition else 0
         assert len(found) == twins and all(is_same(row["ax"], row["bx"]) for row in found)
 
 
-@pytest.mark.parametrize(("type", "one", "other"), VALUES, ids=IDS)
+@pytest.mark.parametrize(("type", "value", "other"), VALUES, ids=IDS)
 @pytest.mark.parametrize("condition", ["a.x IS NOT NULL", "a.x = a.x", "CASE WHEN a.k = 1 THEN a.x END IS NOT NULL"])
-def test_filters_over_every_type(condition: str, type: pa.DataType, one: Any, other: Any) -> None:
+def test_filters_over_every_type(condition: str, type: pa.DataType, value: Any, other: Any) -> None:
     try:
         asked = query(f"SELECT a.x FROM a [RANGE 1 SECOND] WHERE {condition}", type)
     except ms.QueryError as refusal:
         assert str(plain_type(type)) in str(refusal) or "literal" in str(refusal)
         return
-    found = ms.Engine(asked).push({"a": table(type, [other, one, None, other], [1] * 4).slice(1)})
-    assert is_same([] if one is None else [one, other], found.column("x").to_pylist())
+    found = ms.Engine(asked).push({"a": table(type, [other, value, None, other], [1] * 4).slice(1)})
+    assert is_same([] if value is None else [value, other], found.column("x").to_pylist())
 
 
 @pytest.mark.parametrize("type", [case[0] for case in VALUES], ids=IDS)

@@ -39,7 +39,7 @@ VALUES: dict[pa.DataType, tuple[Any, ...]] = {
     pa.struct({"b": pa.int64()}): ({"b": 1}, {"b": None}),
 }
 TYPES = tuple(VALUES)
-KEYS = tuple(one for one in TYPES if not pa.types.is_nested(one))
+KEYS = tuple(type for type in TYPES if not pa.types.is_nested(type))
 EVENT_TIMES = (NUMBER, *TIMESTAMPS)
 #: Some with the same values in other types, and any two of all.
 PAIRS = [pair for pair in itertools.permutations(TYPES, 2) if VALUES[pair[0]] is VALUES[pair[1]]]

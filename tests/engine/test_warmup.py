@@ -83,8 +83,8 @@ def test_elsewhere_there_are_a_few_lines_of_the_log(caplog: pytest.LogCaptureFix
         for kernel in made:
             kernel(np.zeros(1))
     assert stream.getvalue() == ""
-    assert {one.levelno for one in caplog.records} == {logging.WARNING}
-    *counted, last = [one.getMessage() for one in caplog.records]
+    assert {record.levelno for record in caplog.records} == {logging.WARNING}
+    *counted, last = [record.getMessage() for record in caplog.records]
     assert [line.split(": ")[-1] for line in counted] == ["1 of 5", "3 of 5", "5 of 5"]
     assert "kernels compiled in" in last
 

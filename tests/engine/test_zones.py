@@ -38,7 +38,7 @@ def instant(shown: int, zone: str) -> int:
 
 def moments(zone: str, dice: random.Random, count: int, spread: int = 2 * HOUR) -> list[int]:
     """Moments, in microseconds, around the changes of a zone's clocks, as clocks there show them."""
-    changes = [(datetime.datetime.fromisoformat(one) - EPOCH) // MICROSECOND for one in CHANGES[zone]]
+    changes = [(datetime.datetime.fromisoformat(text) - EPOCH) // MICROSECOND for text in CHANGES[zone]]
     offset = instant(0, zone)
     return [
         dice.choice(changes) - offset + dice.randint(-spread, spread) // 60_000_000 * 60_000_000 for _ in range(count)
@@ -51,9 +51,11 @@ def test_a_clock_is_read_as_python_reads_it(zone: str, unit: str) -> None:
     shown = [*moments(zone, random.Random(zone), 400), 0, -(10**15), 2 * 10**15]
     read = instants(pa.array(shown, pa.timestamp("us")).cast(pa.timestamp(unit)), zone)
     assert read.type == pa.timestamp(unit, zone)
-    expected = [instant(one, zone) for one in shown]
+    expected = [instant(moment, zone) for moment in shown]
     assert read.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist() == expected
-    assert len({one - other for one, other in zip(shown, expected, strict=True)}) > 1, "clocks are changed in between"
+    assert len({moment - other for moment, other in zip(shown, expected, strict=True)}) > 1, (
+        "clocks are changed in between"
+    )
 
 
 def test_what_is_out_of_range_in_the_zone_is_null() -> None:
@@ -68,7 +70,7 @@ def made(zone: str | None, **given: Any) -> ms.Query:
 def tables(zone: str, seed: int, count: int = 40) -> tuple[pa.Table, pa.Table]:
     dice = random.Random(f"{zone} {seed}")
     shown = moments(zone, dice, count)
-    real = [instant(one, zone) + dice.randint(-90, 90) * 60_000_000 for one in dice.sample(shown, count)]
+    real = [instant(moment, zone) + dice.randint(-90, 90) * 60_000_000 for moment in dice.sample(shown, count)]
     a = pa.table({"k": [dice.randrange(3) for _ in shown], "ts": pa.array(shown, pa.timestamp("us"))}, schema=PLAIN)
     times = pa.array(real, pa.timestamp("us", "UTC"))
     b = pa.table({"k": [dice.randrange(3) for _ in real], "n": range(count), "ts": times}, schema=ZONED)
@@ -77,8 +79,8 @@ def tables(zone: str, seed: int, count: int = 40) -> tuple[pa.Table, pa.Table]:
 
 def numbers(table: pa.Table) -> list[tuple[int, ...]]:
     columns = [table.column(name) for name in table.column_names]
-    plain = [one.cast(pa.int64()) if pa.types.is_timestamp(one.type) else one for one in columns]
-    return sorted(zip(*(one.to_pylist() for one in plain), strict=True))
+    plain = [column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column for column in columns]
+    return sorted(zip(*(column.to_pylist() for column in plain), strict=True))
 
 
 def expected(zone: str, a: pa.Table, b: pa.Table) -> list[tuple[int, ...]]:

@@ -63,7 +63,7 @@ def test_its_cost_is_estimated() -> None:
     query = make_engine(OLD).query
     old, new = (parse_plan(plan, query.aliases) for plan in (OLD, NEW))
     found = estimate(query, old, new, strategies=[*STRATEGIES, BySize()])
-    assert [(one.strategy, one.manner) for one in found.strategies][-1] == ("by-size", "over pushes")
+    assert [(estimated.strategy, estimated.manner) for estimated in found.strategies][-1] == ("by-size", "over pushes")
 
 
 def test_what_is_no_strategy_is_refused() -> None:

@@ -87,4 +87,4 @@ def test_missing_rows_from_the_top(limit: int) -> None:
         places, top = boxes.missing_from_top(packed(filled), top, bottom, limit)
         assert len(places) <= limit
         found += places.tolist()
-    assert found == [one for one in range(49, 6, -1) if filled[one] == 0 and limit]
+    assert found == [place for place in range(49, 6, -1) if filled[place] == 0 and limit]

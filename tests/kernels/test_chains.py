@@ -34,7 +34,7 @@ def inserted(entries: Entries, made: Chains, pieces: int = 1) -> Chains:
     bounds = np.linspace(entries.head, entries.tail, pieces + 1).astype(int)
     for first, last in itertools.pairwise(bounds.tolist()):
         ids = range(first, last)
-        columns = [ints(*(of[one] for one in ids)) for of in (entries.keys, entries.starts, entries.ends)]
+        columns = [ints(*(of[entry_id] for entry_id in ids)) for of in (entries.keys, entries.starts, entries.ends)]
         chains.insert(made, first, *columns)
     return made
 
@@ -57,7 +57,9 @@ def test_probe_is_the_naive_join(seed: int, width: int, buckets: int) -> None:
     head = entries.head + int(rng.integers(0, 10)) if entries.tail - entries.head > 10 else entries.head
     tail = max(entries.tail - int(rng.integers(0, 10)), head)
     ring = entries.ring(64, head, tail)
-    wanted = naive_join(entries, head, tail, combos, lambda at, one: int(keys[at]) == entries.keys[one], entry_first)
+    wanted = naive_join(
+        entries, head, tail, combos, lambda at, entry_id: int(keys[at]) == entries.keys[entry_id], entry_first
+    )
     for capacity in (1, 2, 7, 10_000):
         found, calls = drained(
             lambda out, cursor: chains.probe(made, ring, keys, combos, out, cursor, layout),
@@ -73,7 +75,7 @@ def test_a_block_that_is_full_after_every_match_loses_and_repeats_nothing() -> N
     entries = Entries.draw(rng, 1, 60, 2, keys=1)
     made = inserted(entries, new_chains(64, 1))
     combos, keys = draw_combos(rng, 50, 1), np.zeros(50, np.int64)
-    wanted = naive_join(entries, 1, 61, combos, lambda at, one: True, True)
+    wanted = naive_join(entries, 1, 61, combos, lambda at, entry_id: True, True)
     assert len(wanted) > 500
 
     def step(out: object, cursor: Ints) -> bool:
@@ -135,7 +137,7 @@ def test_a_ring_that_wraps_many_times_finds_only_what_it_holds() -> None:
         held = Entries(all_entries.keys, all_entries.starts, all_entries.ends, None, head, tail)
         combos, keys = draw_combos(rng, 12, 1), keys_of(rng, 12, 4)
         wanted = naive_join(
-            held, head, tail, combos, lambda at, one, keys=keys: keys[at] == all_entries.keys[one], True
+            held, head, tail, combos, lambda at, entry_id, keys=keys: keys[at] == all_entries.keys[entry_id], True
         )
         ring = held.ring(16)
 
@@ -159,8 +161,8 @@ def test_find_names_every_id_of_every_key(seed: int, room: int) -> None:
     head = 90 + 5 * seed
     evicted = rng.choice(np.arange(90, 140), 12, replace=False)
     chains.end(made, evicted)
-    living = [one for one in range(head, 140) if one not in evicted]
-    wanted = Counter(one for key in keys.tolist() for one in living if entries.keys[one] == key)
+    living = [entry_id for entry_id in range(head, 140) if entry_id not in evicted]
+    wanted = Counter(entry_id for key in keys.tolist() for entry_id in living if entries.keys[entry_id] == key)
     found: Counter[int] = Counter()
     out, cursor, done = np.empty(room, np.int64), new_cursor(), False
     while not done:
@@ -180,8 +182,8 @@ def test_a_probe_of_all_times_refuses_what_was_evicted(seed: int) -> None:
     chains.end(made, evicted)
     keys = keys_of(rng, 9, 6)
     combos = Combos(rng.integers(0, 9, (9, 1)), np.full(9, EARLIEST), np.full(9, LARGEST))
-    staying = {one: key for one, key in entries.keys.items() if one not in evicted}
-    wanted = naive_join(entries, 90, 140, combos, lambda at, one: staying.get(one) == keys[at], True)
+    staying = {entry_id: key for entry_id, key in entries.keys.items() if entry_id not in evicted}
+    wanted = naive_join(entries, 90, 140, combos, lambda at, entry_id: staying.get(entry_id) == keys[at], True)
     found, _ = drained(
         lambda out, cursor: chains.probe(made, entries.ring(64), keys, combos, out, cursor, layout_of(2, 1, True)), 3, 7
     )
@@ -200,7 +202,7 @@ def test_relink_gives_what_inserting_gives(buckets: int) -> None:
     for key in range(7):
         out, cursor = np.empty(64, np.int64), new_cursor()
         assert chains.find(relinked, 120, ints(key), out, cursor)
-        wanted = [one for one in range(159, 119, -1) if entries.keys[one] == key]
+        wanted = [entry_id for entry_id in range(159, 119, -1) if entries.keys[entry_id] == key]
         assert out[: cursor[COUNT]].tolist() == wanted
     assert (relinked.buckets == inserted_anew.buckets).all()
     chains.relink(relinked, 160, 160)
@@ -215,10 +217,10 @@ def test_keys_of_one_bucket_are_told_apart() -> None:
     entries = Entries(dict(zip(ids, colliding, strict=True)), dict.fromkeys(ids, 0), dict.fromkeys(ids, 1), None, 1, 11)
     made = inserted(entries, new_chains(16, 64))
     assert np.count_nonzero(made.buckets != NO_ID) == 1
-    for one, key in enumerate(colliding, 1):
+    for entry_id, key in enumerate(colliding, 1):
         out, cursor = np.empty(4, np.int64), new_cursor()
         assert chains.find(made, 1, ints(key), out, cursor)
-        assert out[: cursor[COUNT]].tolist() == [one]
+        assert out[: cursor[COUNT]].tolist() == [entry_id]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -230,16 +232,20 @@ def test_claim_takes_missing_rows_once(seed: int) -> None:
     base, mark, head = 95 + 5 * seed, 150, 104
     filled = rng.choice(np.array([0, 0, 1, 2], np.uint8), mark - base)
     keys = ints(1, 1, 2, 7)
-    wanted = [one for one in range(max(head, base), mark) if entries.keys[one] in (1, 2) and filled[one - base] == 0]
+    wanted = [
+        entry_id
+        for entry_id in range(max(head, base), mark)
+        if entries.keys[entry_id] in (1, 2) and filled[entry_id - base] == 0
+    ]
     states, places = boxes.room_for(len(filled)), np.arange(len(filled))
     boxes.put(states, places, filled)
     claimed = chains.claim(made, head, keys, mark, states, base)
     found = claimed.rows[:, 0]
     assert sorted(found.tolist()) == wanted and len(wanted) > len(keys)
-    assert claimed.starts.tolist() == [entries.starts[one] for one in found.tolist()]
-    assert claimed.ends.tolist() == [entries.ends[one] for one in found.tolist()]
+    assert claimed.starts.tolist() == [entries.starts[entry_id] for entry_id in found.tolist()]
+    assert claimed.ends.tolist() == [entries.ends[entry_id] for entry_id in found.tolist()]
     after = boxes.states_of(states, places)
-    assert [one + base for one in np.flatnonzero(after != filled).tolist()] == wanted
+    assert [entry_id + base for entry_id in np.flatnonzero(after != filled).tolist()] == wanted
     assert (after[np.array(wanted) - base] == boxes.FILLING).all()
     assert len(chains.claim(made, head, keys, mark, states, base).rows) == 0
 
@@ -256,8 +262,10 @@ def test_store_writes_the_ring_and_inserts(width: int) -> None:
         array[:] = -7
     for first, last in ((50, 61), (61, 61), (61, 110)):
         ids = range(first, last)
-        rows = np.array([entries.members[one] for one in ids], np.int64).reshape(-1, width)
-        starts, ends, keys = (ints(*(of[one] for one in ids)) for of in (entries.starts, entries.ends, entries.keys))
+        rows = np.array([entries.members[entry_id] for entry_id in ids], np.int64).reshape(-1, width)
+        starts, ends, keys = (
+            ints(*(of[entry_id] for entry_id in ids)) for of in (entries.starts, entries.ends, entries.keys)
+        )
         chains.store(made, ring._replace(tail=first), keys, Combos(rows, starts, ends))
     for array, other in zip(ring[:3], wanted[:3], strict=True):
         assert (array == other).all()

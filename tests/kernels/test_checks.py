@@ -163,9 +163,9 @@ def test_pack_keeps_what_passed_in_its_order(first: int, chance: float) -> None:
 def test_pack_in_stages_is_pack_of_both() -> None:
     rng = np.random.default_rng(13)
     combos = Combos(np.arange(40).reshape(-1, 1), np.arange(40), np.arange(40))
-    one = rng.random(40) < 0.6
-    end = checks.pack(combos, 0, one)
-    two = rng.random(end) < 0.6
-    end = checks.pack(combos, 0, two)
-    assert combos.rows[:end, 0].tolist() == np.flatnonzero(one)[two].tolist()
+    first = rng.random(40) < 0.6
+    end = checks.pack(combos, 0, first)
+    second = rng.random(end) < 0.6
+    end = checks.pack(combos, 0, second)
+    assert combos.rows[:end, 0].tolist() == np.flatnonzero(first)[second].tolist()
     assert combos.starts[:end].tolist() == combos.ends[:end].tolist() == combos.rows[:end, 0].tolist()

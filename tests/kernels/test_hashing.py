@@ -99,7 +99,7 @@ def test_codes_made_to_meet_in_the_open_part_of_the_hash_meet_no_more_often_on_a
     """Halves that are 0 or equal after the first step: single seeds are unlucky, all together are not."""
     inverse = pow(0xD6E8FEB86659FD93, -1, 2**64)
     row = range(1024)
-    for halves in ([one << 32 for one in row], list(row), [one << 32 | one for one in row]):
+    for halves in ([half << 32 for half in row], list(row), [half << 32 | half for half in row]):
         stepped_back = [half * inverse % 2**64 for half in halves]
         codes = np.array([signed(bits ^ bits >> 32) for bits in stepped_back], np.int64)
         lengths = [float((np.bincount(bucket_hashes(codes, seed) & 2047) ** 2).sum()) / 1024 for seed in range(1, 401)]
@@ -114,7 +114,7 @@ def test_bytes_of_every_length_at_every_place(offset: int) -> None:
     offsets = offset + np.cumsum([0, *map(len, strings)])
     codes = np.empty(41, np.int64)
     hashing.hash_bytes(offsets, data, codes)
-    assert codes.tolist() == [naive_hash(one) for one in strings]
+    assert codes.tolist() == [naive_hash(string) for string in strings]
 
 
 @pytest.mark.parametrize("length", range(1, 41))
@@ -148,7 +148,7 @@ def test_pairs() -> None:
     words = np.concatenate([rng.integers(-3, 3, (40, 2)), rng.choice(ints(*INT64S), (40, 2))])
     codes = np.empty(80, np.int64)
     hashing.hash_pairs(words, codes)
-    assert codes.tolist() == [naive_mix(naive_mix(one) ^ two) for one, two in words.tolist()]
+    assert codes.tolist() == [naive_mix(naive_mix(high) ^ low) for high, low in words.tolist()]
     assert len(set(codes.tolist())) == len(set(map(tuple, words.tolist())))
 
 
@@ -156,7 +156,7 @@ def test_composite_codes_know_the_order_of_their_parts() -> None:
     values = np.array(list(itertools.product(range(-4, 5), repeat=2)), np.int64)
     codes = values[:, 0].copy()
     hashing.combine(codes, np.ascontiguousarray(values[:, 1]))
-    assert codes.tolist() == [naive_mix(naive_mix(one) ^ two) for one, two in values.tolist()]
+    assert codes.tolist() == [naive_mix(naive_mix(high) ^ low) for high, low in values.tolist()]
     assert len(set(codes.tolist())) == len(values)
 
 
@@ -174,7 +174,7 @@ def test_codes_of_doubles_are_in_their_order() -> None:
 
 def test_every_nan_has_one_code() -> None:
     patterns = [0x7FF8000000000000, 0x7FF0000000000001, 0xFFF8000000000000, 0xFFFFFFFFFFFFFFFF, 0x7FFFFFFFFFFFFFFF]
-    bits = np.array([signed(one) for one in patterns], np.int64)
+    bits = np.array([signed(pattern) for pattern in patterns], np.int64)
     codes = np.empty(len(bits), np.int64)
     hashing.float_codes(bits, codes)
     assert len(set(codes.tolist())) == 1 and codes[0] > struct.unpack("<q", struct.pack("<d", float("inf")))[0]
@@ -182,5 +182,5 @@ def test_every_nan_has_one_code() -> None:
 
 def test_doubles_come_back_from_their_codes() -> None:
     back = floats_of(codes_of(pa.array(DOUBLES))).tolist()
-    assert [struct.pack("<d", one) for one in back] == [struct.pack("<d", one) for one in DOUBLES]
+    assert [struct.pack("<d", double) for double in back] == [struct.pack("<d", double) for double in DOUBLES]
     assert np.isnan(floats_of(codes_of(pa.array([float("nan")])))[0])

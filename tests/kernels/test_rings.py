@@ -20,7 +20,7 @@ def test_gather(dtype: type) -> None:
     rows = rng.integers(0, 100_000, (50, 3))
     out = np.empty(50, dtype)
     rings.gather(values, rows, 1, out)
-    assert out.tolist() == [values[one % 64] for one in rows[:, 1].tolist()]
+    assert out.tolist() == [values[row_id % 64] for row_id in rows[:, 1].tolist()]
 
 
 def test_gather_pairs() -> None:
@@ -28,7 +28,7 @@ def test_gather_pairs() -> None:
     values, rows = rng.integers(-9, 9, (16, 2)), rng.integers(0, 1000, (40, 2))
     out = np.empty((40, 2), np.int64)
     rings.gather_pairs(values, rows, 1, out)
-    assert out.tolist() == [values[one % 16].tolist() for one in rows[:, 1].tolist()]
+    assert out.tolist() == [values[row_id % 16].tolist() for row_id in rows[:, 1].tolist()]
 
 
 def test_gather_byte_strings() -> None:
@@ -42,7 +42,7 @@ def test_gather_byte_strings() -> None:
     total = rings.gather_offsets(lengths, rows, 0, out_offsets)
     out = np.full(total + 1, 7, np.uint8)
     rings.gather_bytes(offsets, heap, rows, 0, out_offsets, out)
-    wanted = [strings[one % 8] for one in rows[:, 0].tolist()]
+    wanted = [strings[row_id % 8] for row_id in rows[:, 0].tolist()]
     assert out_offsets.tolist() == np.cumsum([0, *map(len, wanted)]).tolist()
     assert out[:total].tobytes() == b"".join(wanted) and out[total] == 7
 
@@ -54,7 +54,7 @@ def test_the_living(seed: int) -> None:
     tail = head + int(rng.integers(0, 65))
     ends = rng.integers(0, 10, 64)
     for watermark in (-1, 0, 1, 4, 9, 10):
-        living = [one for one in range(head, tail) if ends[one % 64] >= watermark]
+        living = [row_id for row_id in range(head, tail) if ends[row_id % 64] >= watermark]
         assert rings.alive(ends, head, tail, watermark).tolist() == living
         assert rings.first_alive(ends, head, tail, watermark) == (living[0] if living else tail)
 
@@ -72,13 +72,13 @@ def draw_ring(rng: np.random.Generator, capacity: int, size: int) -> tuple[Ring,
     return ring, rng.integers(0, 99, capacity)
 
 
-def entry(ring: Ring, keys: Ints, one: int) -> Entry:
-    slot = one % len(keys)
+def entry(ring: Ring, keys: Ints, entry_id: int) -> Entry:
+    slot = entry_id % len(keys)
     return int(keys[slot]), int(ring.starts[slot]), int(ring.ends[slot]), tuple(ring.members[slot].tolist())
 
 
-def is_dead(one: Entry, watermark: int, floors: Ints) -> bool:
-    return one[2] < watermark or any(member < floor for member, floor in zip(one[3], floors, strict=False))
+def is_dead(found: Entry, watermark: int, floors: Ints) -> bool:
+    return found[2] < watermark or any(member < floor for member, floor in zip(found[3], floors, strict=False))
 
 
 @pytest.mark.parametrize("budget", [0, 1, 5, 1000])
@@ -88,21 +88,21 @@ def test_collect_forgets_the_dead_and_moves_the_living(seed: int, size: int, bud
     rng = np.random.default_rng([seed, size, budget])
     ring, keys = draw_ring(rng, 64, size)
     watermark, floors = int(rng.integers(0, 8)), rng.integers(0, 4, 2)
-    before = [entry(ring, keys, one) for one in range(ring.head, ring.tail)]
+    before = [entry(ring, keys, entry_id) for entry_id in range(ring.head, ring.tail)]
     gone, moved = 0, []
-    for one in before:
-        if not is_dead(one, watermark, floors):
+    for found in before:
+        if not is_dead(found, watermark, floors):
             if len(moved) == budget:
                 break
-            moved.append(one)
+            moved.append(found)
         gone += 1
     head, evicted, from_ids = rings.collect(ring, watermark, floors, budget)
     assert (head, len(from_ids)) == (ring.head + gone, len(moved))
-    assert evicted == sum(one[2] == EVICTED for one in before[:gone])
-    assert [before[one - ring.head] for one in from_ids.tolist()] == moved
+    assert evicted == sum(found[2] == EVICTED for found in before[:gone])
+    assert [before[entry_id - ring.head] for entry_id in from_ids.tolist()] == moved
     tail = ring.tail + len(moved)
     keys[np.arange(ring.tail, tail) % 64] = keys[from_ids % 64]
-    assert [entry(ring, keys, one) for one in range(head, tail)] == before[gone:] + moved
+    assert [entry(ring, keys, entry_id) for entry_id in range(head, tail)] == before[gone:] + moved
 
 
 @pytest.mark.parametrize("size", [0, 1, 30, 64])
@@ -113,15 +113,15 @@ def test_evicted_entries_are_ended_once(seed: int, size: int) -> None:
     rows, column, base = set(rng.integers(0, 12, 5).tolist()), int(rng.integers(0, 2)), 1
     chosen = np.array([base + place in rows for place in range(9)])
     for _ in range(2):
-        before = {one: entry(ring, keys, one) for one in range(ring.head, ring.tail)}
+        before = {entry_id: entry(ring, keys, entry_id) for entry_id in range(ring.head, ring.tail)}
         wanted = [
-            one
-            for one, (_, _, end, members) in before.items()
+            entry_id
+            for entry_id, (_, _, end, members) in before.items()
             if end != EVICTED and members[column] in rows & set(range(1, 10))
         ]
         assert rings.evict(ring, column, chosen, base).tolist() == wanted
-        for one, (key, start, end, members) in before.items():
-            assert entry(ring, keys, one) == (key, start, EVICTED if one in wanted else end, members)
+        for entry_id, (key, start, end, members) in before.items():
+            assert entry(ring, keys, entry_id) == (key, start, EVICTED if entry_id in wanted else end, members)
     assert not wanted, "the second time there is nothing left"
 
 
@@ -130,7 +130,11 @@ def test_living_entries_are_neither_ended_nor_below_a_floor(seed: int) -> None:
     rng = np.random.default_rng(seed)
     ring, keys = draw_ring(rng, 64, 10 * seed)
     for watermark, floors in ((EARLIEST, np.zeros(0, np.int64)), (4, ints(2, 3))):
-        wanted = [one for one in range(ring.head, ring.tail) if not is_dead(entry(ring, keys, one), watermark, floors)]
+        wanted = [
+            entry_id
+            for entry_id in range(ring.head, ring.tail)
+            if not is_dead(entry(ring, keys, entry_id), watermark, floors)
+        ]
         assert rings.living(ring, watermark, floors).tolist() == wanted
 
 
@@ -142,7 +146,7 @@ def test_samples_are_spread_over_the_ring(size: int) -> None:
     for offset in (0, 1, size, 12345):
         places = [ring.head + (i * size + offset % size) // 32 for i in range(32)]
         assert ring.head <= places[0] and places[-1] < ring.tail
-        wanted = sum(is_dead(entry(ring, keys, one), 5, floors) for one in places)
+        wanted = sum(is_dead(entry(ring, keys, entry_id), 5, floors) for entry_id in places)
         assert rings.dead_of_sample(ring, 5, floors, 32, offset) == wanted
     assert rings.dead_of_sample(ring, 11, floors, 32, 0) == 32
     evicted = sum(ring.ends[(ring.head + i * size // 32) % 64] == EVICTED for i in range(32))
@@ -173,10 +177,10 @@ def test_rows_leave_when_their_nth_successor_comes(seed: int, size: int) -> None
         stream += arrivals.tolist()
         tail = 100 + len(kept)
         entry_at = rings.close_rows(ordinals, ends, (entry_at, tail), size, first, arrivals)
-        closed = [one for one in kept if one + size < len(stream)]
+        closed = [place for place in kept if place + size < len(stream)]
         assert entry_at == 100 + len(closed)
-        for one in range(head, tail):
-            ordinal = kept[one - 100]
+        for row_id in range(head, tail):
+            ordinal = kept[row_id - 100]
             wanted = stream[ordinal + size] - 1 if ordinal + size < len(stream) else LARGEST
-            assert ends[one % 64] == wanted
+            assert ends[row_id % 64] == wanted
         head = entry_at

@@ -14,8 +14,8 @@ from .twins import INT64S, Entries, Ints, drained, draw_combos, ints, layout_of,
 
 
 def run_of(entries: Entries, ids: list[int]) -> tuple[Ints, Ints]:
-    ordered = sorted(ids, key=lambda one: (entries.keys[one], one))
-    return ints(*(entries.keys[one] for one in ordered)), ints(*ordered)
+    ordered = sorted(ids, key=lambda entry_id: (entries.keys[entry_id], entry_id))
+    return ints(*(entries.keys[entry_id] for entry_id in ordered)), ints(*ordered)
 
 
 def held(value: int) -> int:
@@ -33,7 +33,7 @@ def test_merge_sorts_and_leaves_out_what_is_forgotten(seed: int) -> None:
         first += size
     head = int(rng.integers(5, first + 2))
     values, ids = runs.merge(*sides[0], *sides[1], head)
-    pairs = [(v, one) for side in sides for v, one in zip(*(array.tolist() for array in side), strict=True)]
+    pairs = [(v, entry_id) for side in sides for v, entry_id in zip(*(array.tolist() for array in side), strict=True)]
     assert Counter(zip(values.tolist(), ids.tolist(), strict=True)) == Counter(p for p in pairs if p[1] >= head)
     assert (values[1:] >= values[:-1]).all()
 
@@ -56,7 +56,7 @@ def test_probe_is_the_naive_join(seed: int, width: int) -> None:
         head,
         tail,
         combos,
-        lambda at, one: one in in_run and lows[at] <= entries.keys[one] <= highs[at],
+        lambda at, entry_id: entry_id in in_run and lows[at] <= entries.keys[entry_id] <= highs[at],
         entry_first,
     )
     assert wanted
@@ -80,15 +80,15 @@ def test_find_names_every_id_in_every_range(seed: int, room: int) -> None:
     highs = lows + rng.integers(-2, 8, 8)
     head = 40 + 4 * seed
     wanted = Counter(
-        one
+        entry_id
         for low, high in zip(lows, highs, strict=True)
-        for one in range(head, 90)
-        if low <= entries.keys[one] <= high
+        for entry_id in range(head, 90)
+        if low <= entries.keys[entry_id] <= high
     )
     evicted = rng.choice(np.arange(40, 90), 9, replace=False)
     ring = entries.ring(64, head)
     ring.ends[evicted % 64] = EVICTED
-    wanted = Counter({one: times for one, times in wanted.items() if one not in evicted})
+    wanted = Counter({entry_id: times for entry_id, times in wanted.items() if entry_id not in evicted})
     found: Counter[int] = Counter()
     out, cursor, done = np.empty(room, np.int64), new_cursor(), False
     while not done:
@@ -139,7 +139,7 @@ def test_loops_join_with_everything(seed: int, width: int) -> None:
     combos = draw_combos(rng, 15, 1)
     entry_first = bool(seed % 2)
     layout = layout_of(max(width, 1), 1, entry_first)
-    wanted = naive_join(entries, entries.head, entries.tail, combos, lambda at, one: True, entry_first)
+    wanted = naive_join(entries, entries.head, entries.tail, combos, lambda at, entry_id: True, entry_first)
     for capacity in (1, 4, 5000):
         found, _ = drained(
             lambda out, cursor: loops.probe(ring, combos, out, cursor, layout), max(width, 1) + 1, capacity

@@ -57,12 +57,12 @@ class Entries:
     def draw(cls, rng: np.random.Generator, head: int, size: int, width: int, keys: int) -> Entries:
         """Random entries; `width` 0 makes a leaf."""
         ids = range(head, head + size)
-        starts = {one: int(rng.integers(0, 30)) for one in ids}
+        starts = {entry_id: int(rng.integers(0, 30)) for entry_id in ids}
         return cls(
-            {one: int(rng.integers(0, keys)) for one in ids},
+            {entry_id: int(rng.integers(0, keys)) for entry_id in ids},
             starts,
-            {one: starts[one] + int(rng.integers(0, 12)) for one in ids},
-            {one: tuple(rng.integers(0, 1000, width).tolist()) for one in ids} if width else None,
+            {entry_id: starts[entry_id] + int(rng.integers(0, 12)) for entry_id in ids},
+            {entry_id: tuple(rng.integers(0, 1000, width).tolist()) for entry_id in ids} if width else None,
             head,
             head + size,
         )
@@ -71,15 +71,15 @@ class Entries:
         starts, ends = np.full(capacity, -7, np.int64), np.full(capacity, -7, np.int64)
         width = 1 if self.members is None else len(next(iter(self.members.values()), (0,)))
         members = np.full((0 if self.members is None else capacity, width), -7, np.int64)
-        for one in range(self.head, self.tail):
-            slot = one % capacity
-            starts[slot], ends[slot] = self.starts[one], self.ends[one]
+        for entry_id in range(self.head, self.tail):
+            slot = entry_id % capacity
+            starts[slot], ends[slot] = self.starts[entry_id], self.ends[entry_id]
             if self.members is not None:
-                members[slot] = self.members[one]
+                members[slot] = self.members[entry_id]
         return Ring(starts, ends, members, self.head if head is None else head, self.tail if tail is None else tail)
 
-    def row(self, one: int) -> tuple[int, ...]:
-        return (one,) if self.members is None else self.members[one]
+    def row(self, entry_id: int) -> tuple[int, ...]:
+        return (entry_id,) if self.members is None else self.members[entry_id]
 
 
 def draw_combos(rng: np.random.Generator, size: int, width: int) -> Combos:
@@ -94,11 +94,11 @@ def naive_join(
     found: list[Found] = []
     for at in range(len(combos.starts)):
         start, end = int(combos.starts[at]), int(combos.ends[at])
-        for one in range(head, tail):
-            if matches(at, one) and entries.starts[one] <= end and entries.ends[one] >= start:
+        for entry_id in range(head, tail):
+            if matches(at, entry_id) and entries.starts[entry_id] <= end and entries.ends[entry_id] >= start:
                 probing = tuple(combos.rows[at].tolist())
-                row = entries.row(one) + probing if entry_first else probing + entries.row(one)
-                found.append((row, max(start, entries.starts[one]), min(end, entries.ends[one])))
+                row = entries.row(entry_id) + probing if entry_first else probing + entries.row(entry_id)
+                found.append((row, max(start, entries.starts[entry_id]), min(end, entries.ends[entry_id])))
     return sorted(found)
 
 

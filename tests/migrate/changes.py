@@ -14,7 +14,7 @@ from ..oracle.accept import accept
 from ..oracle.plans import Estimate, Tree, draw_tree, estimate, states, text_of
 from ..oracle.spec import Case
 
-NAMES = tuple(one.name for one in STRATEGIES)
+NAMES = tuple(strategy.name for strategy in STRATEGIES)
 MIXED = "mixed"
 BUDGETS: tuple[int | str | None, ...] = (None, 0, 0, 1, 5, "1 millisecond")
 RATES = (0.1, 0.3, 0.6)
@@ -80,7 +80,7 @@ def draw_changes(
 
 def draw_targets(case: Case, rng: random.Random) -> list[str]:
     """The plans of the case, and chains of plans that differ by one rotation, so that states are kept in between."""
-    aliases = [one.alias for one in case.inputs]
+    aliases = [relation.alias for relation in case.inputs]
     sizes = estimate(case, accept(case), rng)
     found = list(case.plans)
     for shape in ("left", "bushy"):
@@ -93,7 +93,7 @@ def draw_targets(case: Case, rng: random.Random) -> list[str]:
 
 
 def fits(tree: Tree, sizes: Estimate) -> bool:
-    return all(sizes.size(one) <= LARGEST_STATE for one in states(tree))
+    return all(sizes.size(state) <= LARGEST_STATE for state in states(tree))
 
 
 def rotated(tree: Tree, rng: random.Random) -> Tree:

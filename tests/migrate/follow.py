@@ -54,22 +54,22 @@ class Follower:
             assert self.events[-1].has_ended, f"no end was told: {self.events[-1]}"
 
     def _check_events(self) -> None:
-        told = [PHASES.index(one.phase) for one in self.events]
-        assert told == sorted(set(told)), f"events out of order or twice: {[one.phase for one in self.events]}"
-        ended = [one for one in self.events if one.has_ended]
-        assert len(ended) <= 1, f"ended twice: {[one.phase for one in ended]}"
-        assert all(one.bytes == 0 and (one.holes_left == 0 or not one.is_done) for one in ended)
+        told = [PHASES.index(event.phase) for event in self.events]
+        assert told == sorted(set(told)), f"events out of order or twice: {[event.phase for event in self.events]}"
+        ended = [event for event in self.events if event.has_ended]
+        assert len(ended) <= 1, f"ended twice: {[event.phase for event in ended]}"
+        assert all(event.bytes == 0 and (event.holes_left == 0 or not event.is_done) for event in ended)
 
 
 def check_states(engine: ms.Engine) -> None:
     """A migration is done: only the states of the new plan are there, and they lack nothing but what was evicted."""
     plan = engine.plan
-    joins = [one for one in engine.stats().states if one.kind == "join"]
+    joins = [state for state in engine.stats().states if state.kind == "join"]
     shapes = engine._pipeline.executor.kind.state_shapes(engine.query, plan)
     wanted = [sorted(plan.aliases[number] for number in shape.inputs) for shape in shapes]
-    assert sorted(sorted(one.aliases) for one in joins) == sorted(wanted), f"states of {plan}: {joins}"
+    assert sorted(sorted(state.aliases) for state in joins) == sorted(wanted), f"states of {plan}: {joins}"
     nodes = [node for tree in trees_of(engine._pipeline._executor) for node in tree.joins() if node.state is not None]
     causes = [box.cause.kind for node in nodes if node.state is not None for box in node.state.missing]
     assert all(kind == "eviction" for kind in causes), f"missing because of a migration that is done: {causes}"
-    missing = [one for one in joins if one.holes]
+    missing = [state for state in joins if state.holes]
     assert causes or not missing, f"holes left: {missing}"

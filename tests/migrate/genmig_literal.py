@@ -37,8 +37,8 @@ class Input:
 
 def naive(*inputs: Input) -> list[Result]:
     """The definition: all pairs of all rows."""
-    r = [row for one in inputs for row in one.rows()[0]]
-    s = [row for one in inputs for row in one.rows()[1]]
+    r = [row for given in inputs for row in given.rows()[0]]
+    s = [row for given in inputs for row in given.rows()[1]]
     return sorted(join(r, s))
 
 
@@ -75,7 +75,7 @@ def coalesced_by_value(old: Input, new: Input) -> list[Result]:
         if result not in out:
             (waiting if result[2] == split - 1 else out).append(result)
     for label, start, end in join(after(r1, split), after(s1, split), s_first=True):
-        half = next((one for one in waiting if one[0] == label), None) if start == split else None
+        half = next((held for held in waiting if held[0] == label), None) if start == split else None
         if half is not None:
             waiting.remove(half)
         out.append((label, start if half is None else half[1], end))
@@ -88,5 +88,5 @@ def by_reference_point(old: Input, new: Input) -> list[Result]:
     (r0, s0), (r1, s1) = old.rows(), new.rows()
     whole_r, whole_s = ([row for row in rows if row.start < split] for rows in (r1, s1))
     out = list(join(r0 + whole_r, s0 + whole_s))
-    out += [one for one in join(after(r1, split), after(s1, split), s_first=True) if one[1] > split]
+    out += [result for result in join(after(r1, split), after(s1, split), s_first=True) if result[1] > split]
     return sorted(out)

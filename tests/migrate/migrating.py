@@ -104,7 +104,7 @@ class MigratingRun(Run):
         assert record == self.engine.migration
         assert record.to_plan == target
         assert record.strategy == ("jisc" if record.note else strategy)
-        assert sum(not one.events[-1].has_ended for one in self._followers) <= MOST_PLANS
+        assert sum(not follower.events[-1].has_ended for follower in self._followers) <= MOST_PLANS
 
     def _restore(self, plan: str | None, executor: str | None) -> None:
         super()._restore(plan, executor)
@@ -117,8 +117,8 @@ class MigratingRun(Run):
 
     def _check_ended(self) -> None:
         """Every migration so far has had its end, and told it once."""
-        for one in self._followers:
-            one.ended()
+        for follower in self._followers:
+            follower.ended()
 
 
 def check_seed(

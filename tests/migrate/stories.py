@@ -52,9 +52,9 @@ def make_engine(plan: str, windows: dict[str, int] | None = None) -> ms.Engine:
     """An engine over the streams of a plan, all with one key; a window in microseconds for each, else a wide one."""
     streams = sorted(re.findall(r"\w+", plan))
     windows = windows or dict.fromkeys(streams, WIDE)
-    names = ", ".join(f"{one}.name AS {one}_name" for one in streams)
-    inputs = ", ".join(f"{one} [RANGE {windows[one]} MICROSECONDS]" for one in streams)
-    keys = " AND ".join(f"{one}.k = {other}.k" for one, other in itertools.pairwise(streams))
+    names = ", ".join(f"{stream}.name AS {stream}_name" for stream in streams)
+    inputs = ", ".join(f"{stream} [RANGE {windows[stream]} MICROSECONDS]" for stream in streams)
+    keys = " AND ".join(f"{left}.k = {right}.k" for left, right in itertools.pairwise(streams))
     query = ms.query(
         f"SELECT {names} FROM {inputs} WHERE {keys}", schemas=dict.fromkeys(streams, SCHEMA), event_time="ts"
     )
@@ -96,11 +96,11 @@ def expected(story: str, streams: str, windows: dict[str, int] | None = None) ->
     found: list[Results] = []
     for row in (step for step in told(story) if isinstance(step, Row)):
         rows.append(row)
-        choices = [[one for one in rows if one.stream == stream] for stream in sorted(streams)]
+        choices = [[earlier for earlier in rows if earlier.stream == stream] for stream in sorted(streams)]
         results = []
         for members in itertools.product(*choices):
-            starts, ends = [one.ts for one in members], [one.ts + windows[one.stream] for one in members]
-            if row in members and len({one.key for one in members}) == 1 and max(starts) <= min(ends):
-                results.append(" ".join(one.name for one in members))
+            starts, ends = [member.ts for member in members], [member.ts + windows[member.stream] for member in members]
+            if row in members and len({member.key for member in members}) == 1 and max(starts) <= min(ends):
+                results.append(" ".join(member.name for member in members))
         found.append(sorted(results))
     return found

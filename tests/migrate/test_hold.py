@@ -37,7 +37,7 @@ def fed() -> ms.Engine:
 
 
 def counted(pushes: list[list[Result]]) -> collections.Counter[Result]:
-    return collections.Counter(result for one in pushes for result in one)
+    return collections.Counter(result for results in pushes for result in results)
 
 
 def is_new(result: Result) -> bool:
@@ -52,22 +52,22 @@ def test_old_results_first_then_all_that_were_held() -> None:
         was_done = engine.migration.is_done
         found.append(push(engine, number))
         if not engine.migration.is_done:
-            assert found[-1] == [one for one in wanted[number] if not is_new(one)]
+            assert found[-1] == [result for result in wanted[number] if not is_new(result)]
         elif was_done:
             assert found[-1] == wanted[number]
         else:  # the push that drops the old plan releases
-            held = [one for earlier in wanted[BEGIN : number + 1] for one in earlier if is_new(one)]
-            assert found[-1] == sorted(held + [one for one in wanted[number] if not is_new(one)])
+            held = [result for earlier in wanted[BEGIN : number + 1] for result in earlier if is_new(result)]
+            assert found[-1] == sorted(held + [result for result in wanted[number] if not is_new(result)])
             assert held
     assert counted(found) == counted(wanted[BEGIN:])
-    assert engine.stats().rows_out == sum(len(one) for one in wanted)
+    assert engine.stats().rows_out == sum(len(results) for results in wanted)
 
 
 def test_no_later_result_is_older_in_every_stream() -> None:
     """The paper's order of timestamps: of two results, the later one has a row that is not older than the earlier's."""
     engine, wanted = fed(), reference()
     order = [result for number in range(BEGIN, END) for result in push(engine, number)[::40]]
-    assert any(is_new(one) for one in order) and not all(is_new(one) for one in order)
+    assert any(is_new(result) for result in order) and not all(is_new(result) for result in order)
     assert len(wanted) == END
     for place, earlier in enumerate(order):
         for later in order[place + 1 :: 5]:
@@ -112,7 +112,7 @@ def test_finish_releases() -> None:
     engine, wanted = fed(), reference()
     found = [push(engine, number) for number in range(BEGIN, BEGIN + 5)]
     found.append([tuple(row.values()) for row in engine.finish().to_pylist()])
-    assert found[-1] and all(is_new(one) for one in found[-1])
+    assert found[-1] and all(is_new(result) for result in found[-1])
     assert counted(found) == counted(wanted[BEGIN : BEGIN + 5])
     assert engine.finish().num_rows == 0
 
@@ -141,7 +141,7 @@ def test_a_result_of_rows_that_are_new_to_both_migrations_comes_once(strategy: s
     engine.migrate("(R S)", strategy, hold=hold)
     found += stories.run(engine, "r2@2 s2@2 r3@30")
     found.append([" ".join(list(row.values())[:2]) for row in engine.finish().to_pylist()])
-    assert sorted(result for one in found for result in one) == ["r1 s1", "r1 s2", "r2 s1", "r2 s2"]
+    assert sorted(result for results in found for result in results) == ["r1 s1", "r1 s2", "r2 s1", "r2 s2"]
 
 
 def test_only_parallel_track_holds() -> None:

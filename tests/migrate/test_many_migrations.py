@@ -72,7 +72,7 @@ def test_what_is_over_the_limit_goes_by_jisc_and_says_so(strategy: str, caplog: 
     assert record.strategy == "jisc"
     assert strategy in record.note and str(MOST_PLANS) in record.note
     assert len(caplog.records) == 1 and record.note in caplog.text
-    assert [one.phase for one in told[-1]] == ["begun"] and told[-1][0].note == record.note
+    assert [event.phase for event in told[-1]] == ["begun"] and told[-1][0].note == record.note
     assert all(events[-1].phase == "replaced" for events in told[:-1])
     for number in range(3, 3 * WINDOW):
         assert push(engine, number) == push(alone, number)
@@ -101,7 +101,7 @@ def test_hundreds_on_top_of_each_other(strategy: str) -> None:
         assert push(engine, number) == push(alone, number)
     ends: collections.Counter[str] = collections.Counter()
     for number in range(600):
-        engine.migrate(PLANS[number % 4], strategy, on_event=lambda one: ends.update([one.phase] * one.has_ended))
+        engine.migrate(PLANS[number % 4], strategy, on_event=lambda event: ends.update([event.phase] * event.has_ended))
     for number in range(2, 2 * WINDOW):
         assert push(engine, number) == push(alone, number)
     engine.finish()
@@ -124,13 +124,13 @@ def check_many(window: str, strategies: tuple[str, ...], count: int, visits: col
             rows.append(pushed.push(batch(number, ROWS, KEYS)).num_rows)
             found.append(visits.copy())
         assert rows[0] == rows[1], number
-        assert sum(one.kind == "join" for one in engine.stats().states) <= 2 * MOST_PLANS
+        assert sum(state.kind == "join" for state in engine.stats().states) <= 2 * MOST_PLANS
         assert len(engine._migrations) <= MOST_PLANS + 1
         assert engine.stats().state_bytes <= 2 * MOST_PLANS * alone.stats().state_bytes
     quarter = count // 4
     for what in ("probes", "slots"):
         early, late = (
-            sum(one[what] for one in costs[engine][part]) / sum(one[what] for one in costs[alone][part])
+            sum(work[what] for work in costs[engine][part]) / sum(work[what] for work in costs[alone][part])
             for part in (slice(quarter, 2 * quarter), slice(3 * quarter, None))
         )
         assert late <= 1.5 * early, f"{what} of a push: {early:.1f} times those without migrations, then {late:.1f}"

@@ -46,7 +46,7 @@ STORIES = {
 @pytest.mark.parametrize("strategy", [name for name in NAMES if name != "pause-drain-resume"])
 def test_results_are_those_of_the_definition(name: str, strategy: str) -> None:
     plan, story = STORIES[name]
-    streams = "".join(one for one in plan if one.isalpha())
+    streams = "".join(letter for letter in plan if letter.isalpha())
     assert run(make_engine(plan), story, strategy) == expected(story, streams)
 
 
@@ -114,8 +114,8 @@ def test_a_state_whose_key_has_a_part_that_only_some_of_its_streams_know(way: st
 
 
 def rows(text: str) -> list[Row]:
-    return [one for one in told(text) if isinstance(one, Row)]
+    return [step for step in told(text) if isinstance(step, Row)]
 
 
 def holes(engine: ms.Engine) -> dict[str, int]:
-    return {one.name: one.holes for one in engine.stats().states if one.kind == "join"}
+    return {state.name: state.holes for state in engine.stats().states if state.kind == "join"}

@@ -25,7 +25,7 @@ class Counterexample:
 
     @property
     def streams(self) -> str:
-        return "".join(one for one in self.plan if one.isalpha())
+        return "".join(letter for letter in self.plan if letter.isalpha())
 
 
 COUNTEREXAMPLES = (
@@ -62,16 +62,16 @@ COUNTEREXAMPLES = (
 )
 
 
-@pytest.mark.parametrize("one", COUNTEREXAMPLES, ids=lambda one: one.name)
+@pytest.mark.parametrize("example", COUNTEREXAMPLES, ids=lambda example: example.name)
 @pytest.mark.parametrize("budget", [0, 1, None])
-def test_results_are_those_of_the_definition(one: Counterexample, budget: int | None) -> None:
-    found = run(make_engine(one.plan, one.windows), one.story, "jisc", budget)
-    assert found == expected(one.story, one.streams, one.windows)
-    assert found[-1].count(one.result) == one.times
+def test_results_are_those_of_the_definition(example: Counterexample, budget: int | None) -> None:
+    found = run(make_engine(example.plan, example.windows), example.story, "jisc", budget)
+    assert found == expected(example.story, example.streams, example.windows)
+    assert found[-1].count(example.result) == example.times
 
 
-@pytest.mark.parametrize("one", COUNTEREXAMPLES, ids=lambda one: one.name)
+@pytest.mark.parametrize("example", COUNTEREXAMPLES, ids=lambda example: example.name)
 @pytest.mark.parametrize("strategy", ["moving-state", "parallel-track", "genmig", "genmig-reference-point"])
-def test_so_they_are_under_other_strategies(one: Counterexample, strategy: str) -> None:
-    found = run(make_engine(one.plan, one.windows), one.story, strategy)
-    assert found == expected(one.story, one.streams, one.windows)
+def test_so_they_are_under_other_strategies(example: Counterexample, strategy: str) -> None:
+    found = run(make_engine(example.plan, example.windows), example.story, strategy)
+    assert found == expected(example.story, example.streams, example.windows)

@@ -51,7 +51,7 @@ def test_the_record_of_a_migration(strategy: str) -> None:
     assert done.batches <= WINDOW + 1
     assert done.seconds > 0
     ends_at_once = strategy in ("moving-state", "pause-drain-resume")
-    assert [one.phase for one in events] == (["begun", "done"] if ends_at_once else ["begun", "running", "done"])
+    assert [event.phase for event in events] == (["begun", "done"] if ends_at_once else ["begun", "running", "done"])
     assert (done.batches == 0) == ends_at_once
     assert (done.holes_at_start == 0) == (strategy == "pause-drain-resume")
 
@@ -62,7 +62,7 @@ def test_a_migration_with_nothing_to_do_is_done_at_once_and_told_once(strategy: 
     engine = make_engine(OLD)
     events: list[str] = []
     for plan in (TURNED, OLD):  # the second finds nothing under way
-        record = engine.migrate(plan, strategy, on_event=lambda one: events.append(one.phase))
+        record = engine.migrate(plan, strategy, on_event=lambda event: events.append(event.phase))
         assert record.is_done, plan
     assert events == ["begun", "done"] * 2
     push(engine, 0)
@@ -75,7 +75,7 @@ def test_each_migration_has_its_own_record() -> None:
     for number in range(WINDOW):
         push(engine, number)
     first: list[str] = []
-    engine.migrate(NEW, "parallel-track", on_event=lambda one: first.append(one.to_plan))
+    engine.migrate(NEW, "parallel-track", on_event=lambda event: first.append(event.to_plan))
     second = engine.migrate("((r s) (t u))", "parallel-track")
     assert engine.migration == second
     assert (second.from_plan, second.to_plan) == (NEW, "((r s) (t u))")
@@ -98,7 +98,7 @@ def test_a_migration_that_another_one_replaces_has_an_end(earlier: str, later: s
     running = engine.migration
     assert running is not None and running.phase == "running"
     engine.migrate("((r s) (t u))", later, on_event=told.append)
-    assert [(one.strategy, one.phase) for one in told[:4]] == [
+    assert [(event.strategy, event.phase) for event in told[:4]] == [
         (earlier, "begun"),
         (earlier, "running"),
         (earlier, "replaced"),
@@ -109,7 +109,7 @@ def test_a_migration_that_another_one_replaces_has_an_end(earlier: str, later: s
     for number in range(WINDOW + 1, 3 * WINDOW):
         push(engine, number)
     engine.finish()
-    assert [one.phase for one in told if one.has_ended] == ["replaced", "done"]
+    assert [event.phase for event in told if event.has_ended] == ["replaced", "done"]
 
 
 def test_a_migration_inside_another_one_ends_with_it() -> None:
@@ -117,7 +117,7 @@ def test_a_migration_inside_another_one_ends_with_it() -> None:
     engine = with_static_tables("(((x r) y) s)")
     engine.push({name: pa.table([[1], [1], [0]], schema=SCHEMA) for name in "rs"})
     phases: list[str] = []
-    engine.migrate("((r s) (x y))", "jisc", budget=0, on_event=lambda one: phases.append(one.phase))
+    engine.migrate("((r s) (x y))", "jisc", budget=0, on_event=lambda event: phases.append(event.phase))
     record = engine.migrate("((s r) (y x))", "parallel-track")
     assert phases == ["begun"] and not record.has_ended
     engine.push({}, watermark=1)
@@ -132,9 +132,9 @@ def test_a_failing_listener_of_a_replaced_migration_does_no_harm() -> None:
     for number in range(WINDOW):
         push(engine, number)
 
-    def listener(one: Migration) -> None:
-        if one.phase == "replaced":
-            raise RuntimeError(one.phase)
+    def listener(event: Migration) -> None:
+        if event.phase == "replaced":
+            raise RuntimeError(event.phase)
 
     engine.migrate(NEW, "parallel-track", on_event=listener)
     assert engine.migrate("((r s) (t u))", "moving-state").is_done
@@ -176,7 +176,7 @@ def test_when_it_is_done_nothing_is_missing_of_static_tables_either(strategy: st
     for number in range(3):
         engine.push({}, watermark=10_000_001 + number)
     assert engine.migration is not None and engine.migration.is_done
-    assert [one.holes for one in engine.stats().states if one.kind == "join"] == [0, 0]
+    assert [state.holes for state in engine.stats().states if state.kind == "join"] == [0, 0]
     later = engine.migrate("((s r) (x y))", "jisc", budget=0)
     assert (later.holes_at_start, later.is_done) == (0, True)
 
@@ -210,9 +210,9 @@ def test_a_listener_that_fails_does_no_harm(strategy: str, failing: str, caplog:
     """The migration is made and returned, the error is logged, later phases are told, and all results come."""
     told: list[str] = []
 
-    def listener(one: Migration) -> None:
-        told.append(one.phase)
-        if one.phase == failing:
+    def listener(event: Migration) -> None:
+        told.append(event.phase)
+        if event.phase == failing:
             raise RuntimeError(f"failed when it was {failing}")
 
     engine = stories.make_engine("((R U) (S T))", dict.fromkeys("RSTU", 100))

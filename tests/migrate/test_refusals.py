@@ -70,22 +70,24 @@ def fed(windows: str, first: str | None) -> ms.Engine:
     return engine
 
 
-@pytest.mark.parametrize("one", REFUSALS, ids=lambda one: f"{one.strategy} {one.windows} {one.message[-20:]}")
-def test_a_refusal_names_what_works_and_changes_nothing(one: Refusal) -> None:
-    engine, untouched = fed(one.windows, one.first), fed(one.windows, one.first)
+@pytest.mark.parametrize(
+    "refusal", REFUSALS, ids=lambda refusal: f"{refusal.strategy} {refusal.windows} {refusal.message[-20:]}"
+)
+def test_a_refusal_names_what_works_and_changes_nothing(refusal: Refusal) -> None:
+    engine, untouched = fed(refusal.windows, refusal.first), fed(refusal.windows, refusal.first)
     before = (engine.plan, engine.migration, engine.stats())
     events: list[object] = []
-    with pytest.raises(ms.EngineError, match=one.message) as refused:
-        engine.migrate(NEW, one.strategy, on_event=events.append)
+    with pytest.raises(ms.EngineError, match=refusal.message) as refused:
+        engine.migrate(NEW, refusal.strategy, on_event=events.append)
     assert before == (engine.plan, engine.migration, engine.stats())
     assert events == []
-    named = set(NAMED.findall(str(refused.value))) - {one.strategy}
-    assert named == set(one.works)
+    named = set(NAMED.findall(str(refused.value))) - {refusal.strategy}
+    assert named == set(refusal.works)
     assert push(engine, 3) == push(untouched, 3)
-    for name in one.works:
-        other = fed(one.windows, one.first)
+    for name in refusal.works:
+        other = fed(refusal.windows, refusal.first)
         other.migrate(NEW, name)
-        assert push(other, 3) == push(fed(one.windows, None), 3)
+        assert push(other, 3) == push(fed(refusal.windows, None), 3)
 
 
 def test_only_what_takes_every_window_of_the_query_is_named() -> None:

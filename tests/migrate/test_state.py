@@ -81,7 +81,7 @@ def test_finish_frees_what_a_migration_holds(strategy: str) -> None:
     engine.migrate(target(strategy), strategy)
     engine.push(batch(WINDOW))
     assert engine.finish().num_rows == 0
-    assert sum(one.rows for one in engine.stats().states) == 0
+    assert sum(state.rows for state in engine.stats().states) == 0
 
 
 def total(engine: ms.Engine) -> int:

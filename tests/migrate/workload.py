@@ -28,7 +28,7 @@ def batch(number: int, rows: int = 6, keys: int = 30) -> dict[str, pa.Table]:
     tables = {}
     for name in STREAMS:
         times = sorted(number * PUSH + rng.randrange(PUSH) for _ in range(rows))
-        values = [number * rows + one for one in range(rows)]
+        values = [number * rows + row for row in range(rows)]
         tables[name] = pa.table([[rng.randrange(keys) for _ in times], values, times], schema=SCHEMA)
     return tables
 
@@ -42,9 +42,9 @@ def push(engine: ms.Engine, number: int) -> list[tuple[int, ...]]:
 def join_states(engine: ms.Engine) -> dict[str, tuple[int, int]]:
     """Entries and bytes of each join state, by its inputs."""
     found: dict[str, tuple[int, int]] = {}
-    for one in engine.stats().states:
-        if one.kind == "join":
-            name = " ".join(sorted(one.aliases))
+    for state in engine.stats().states:
+        if state.kind == "join":
+            name = " ".join(sorted(state.aliases))
             rows, size = found.get(name, (0, 0))
-            found[name] = (rows + one.rows, size + one.bytes)
+            found[name] = (rows + state.rows, size + state.bytes)
     return found

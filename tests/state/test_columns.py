@@ -56,7 +56,7 @@ TYPES: list[tuple[pa.DataType, type, Draw]] = [
     (pa.struct({"x": pa.int8(), "s": pa.string()}), ArrowColumn, lambda rng: {"x": 1, "s": text(rng)}),
     (pa.decimal256(50, 1), ArrowColumn, lambda rng: Decimal(int(rng.integers(-99, 99))) / 10),
 ]
-IDS = [str(one[0]) for one in TYPES]
+IDS = [str(case[0]) for case in TYPES]
 
 
 def same(left: Any, right: Any) -> bool:
@@ -90,8 +90,8 @@ class Model:
         self.capacity = capacity
 
     def forget(self, size: int) -> None:
-        for one in range(self.head, self.head + size):
-            del self.values[one]
+        for row_id in range(self.head, self.head + size):
+            del self.values[row_id]
         self.head += size
         self.column.forget(self.head)
 
@@ -103,7 +103,7 @@ class Model:
             taken = self.column.take(matrix, at)
             taken.validate(full=True)
             assert taken.type == self.column.type
-            wanted = [self.values[one] for one in rows.tolist()]
+            wanted = [self.values[row_id] for row_id in rows.tolist()]
             assert len(taken) == len(wanted)
             assert all(same(left, right) for left, right in zip(taken.to_pylist(), wanted, strict=True))
 
@@ -178,7 +178,7 @@ def test_a_heap_grows_while_nothing_is_forgotten_wherever_ids_begin() -> None:
 
 def test_arrow_columns_do_not_keep_the_callers_buffers() -> None:
     column = make_column(pa.list_(pa.int64()), SMALLEST_CAPACITY)
-    big = pa.array([[one] * 100 for one in range(1000)], pa.list_(pa.int64()))
+    big = pa.array([[number] * 100 for number in range(1000)], pa.list_(pa.int64()))
     before = pa.total_allocated_bytes()
     column.append(0, big.slice(10, 2))
     assert column.nbytes < 10_000
@@ -188,12 +188,12 @@ def test_arrow_columns_do_not_keep_the_callers_buffers() -> None:
 
 def test_arrow_columns_forget_in_proportion() -> None:
     column = make_column(pa.list_(pa.int64()), SMALLEST_CAPACITY)
-    for one in range(0, 2000, 5):
-        column.append(one, pa.array([[at] * 20 for at in range(one, one + 5)], pa.list_(pa.int64())))
-        column.forget(max(one - 50, 0))
+    for first in range(0, 2000, 5):
+        column.append(first, pa.array([[at] * 20 for at in range(first, first + 5)], pa.list_(pa.int64())))
+        column.forget(max(first - 50, 0))
         assert column.nbytes < 4 * 55 * 170 + 1000
     taken = column.take(np.arange(1950, 2000).reshape(-1, 1), 0)
-    assert [one[0] for one in taken.to_pylist()] == list(range(1950, 2000))
+    assert [values[0] for values in taken.to_pylist()] == list(range(1950, 2000))
 
 
 def test_a_column_without_nulls_pays_nothing_for_them() -> None:

@@ -29,8 +29,8 @@ class Feed:
         return keys
 
     def forget(self, size: int) -> None:
-        for one in range(self.head, self.head + size):
-            del self.keys[one]
+        for row_id in range(self.head, self.head + size):
+            del self.keys[row_id]
         self.head += size
 
     def ring(self) -> Ring:
@@ -68,14 +68,17 @@ def test_the_hash_index_is_a_dictionary(
         wanted_keys = feed.rng.integers(-1, keys + 1, 8)
         found = index.find(feed.head, wanted_keys)
         assert Counter(found.tolist()) == Counter(
-            one for key in wanted_keys.tolist() for one, held in feed.keys.items() if held == key
+            row_id for key in wanted_keys.tolist() for row_id, held in feed.keys.items() if held == key
         )
         out = Combos(np.empty((40_000, 2), np.int64), np.empty(40_000, np.int64), np.empty(40_000, np.int64))
         cursor = new_cursor()
         assert index.probe(feed.ring(), wanted_keys, probing(8), out, cursor, Layout(0, 1))
         pairs = Counter(map(tuple, out.rows[: cursor[COUNT]].tolist()))
         assert pairs == Counter(
-            (one, at) for at, key in enumerate(wanted_keys.tolist()) for one, held in feed.keys.items() if held == key
+            (row_id, at)
+            for at, key in enumerate(wanted_keys.tolist())
+            for row_id, held in feed.keys.items()
+            if held == key
         )
         feed.forget(int(feed.rng.integers(0, len(feed) + 1)) if feed.rng.random() < 0.5 else 0)
     assert index.nbytes == feed.capacity * (2 * 8 + 4 * 8)
@@ -93,12 +96,12 @@ def test_the_sorted_index_is_a_list(seed: int, keys: int) -> None:
         lows = feed.rng.integers(-1, keys + 1, 5)
         highs = lows + feed.rng.integers(-1, keys, 5)
         wanted = [
-            (one, at)
+            (row_id, at)
             for at, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True))
-            for one, held in feed.keys.items()
+            for row_id, held in feed.keys.items()
             if low <= held <= high
         ]
-        assert Counter(index.find(feed.ring(), lows, highs).tolist()) == Counter(one for one, _ in wanted)
+        assert Counter(index.find(feed.ring(), lows, highs).tolist()) == Counter(row_id for row_id, _ in wanted)
         pairs: Counter[tuple[int, ...]] = Counter()
         for run in range(index.run_count):
             out = Combos(np.empty((30_000, 2), np.int64), np.empty(30_000, np.int64), np.empty(30_000, np.int64))
@@ -133,9 +136,9 @@ def test_runs_stay_few_and_small(batch: int, held: int) -> None:
 
 def test_runs_stay_few_when_nothing_is_forgotten() -> None:
     index = SortedIndex(SMALLEST_CAPACITY)
-    for one in range(3000):
-        index.insert(one, np.array([one % 7]), *always(1))
-        assert index.run_count <= (one + 1).bit_length()
+    for row_id in range(3000):
+        index.insert(row_id, np.array([row_id % 7]), *always(1))
+        assert index.run_count <= (row_id + 1).bit_length()
     assert index.nbytes == 16 * 3000
 
 

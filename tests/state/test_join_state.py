@@ -43,13 +43,13 @@ class Model:
     def purge(self, watermark: int, heads: dict[int, int]) -> None:
         self.state.purge(watermark, heads)
         self.entries = [
-            one for one in self.entries if one[2] >= watermark and one[3] >= heads[3] and one[4] >= heads[1]
+            entry for entry in self.entries if entry[2] >= watermark and entry[3] >= heads[3] and entry[4] >= heads[1]
         ]
 
     def evict(self, number: int, rows: list[int]) -> int:
         evicted = self.state.evict(number, np.array(rows, np.int64))
         column = 3 + INPUTS.index(number)
-        self.entries = [one for one in self.entries if one[column] not in rows]
+        self.entries = [entry for entry in self.entries if entry[column] not in rows]
         return evicted
 
     def found(self, way: Signature, watermark: int, heads: dict[int, int]) -> Counter[Entry]:
@@ -158,7 +158,7 @@ def test_an_index_is_added_to_entries_that_are_there(evicts: bool, first: Access
     keys = rng.integers(0, 8, len(model.entries))
     model.state.add_index(OTHER_WAY, access, 7 - keys)
     model.state.keep_indexes([OTHER_WAY])
-    model.entries = [(key, *one[1:]) for key, one in zip(keys.tolist(), model.entries, strict=True)]
+    model.entries = [(key, *entry[1:]) for key, entry in zip(keys.tolist(), model.entries, strict=True)]
     model.ways = {OTHER_WAY: access}
     model.check(0, heads)
     model.store([(at % 8, 5, 20, 200 + at, at) for at in range(100)])
@@ -271,12 +271,12 @@ def test_renumbering_changes_rows_and_nothing_else(access: Access) -> None:
     model = Model(access)
     heads = {3: 0, 1: 0}
     model.store([(0, 0, 10, int(rng.integers(0, 50)), int(rng.integers(0, 50))) for _ in range(90)])
-    kept = np.sort(np.unique([one[3] for one in model.entries]))
+    kept = np.sort(np.unique([entry[3] for entry in model.entries]))
     first = 60 - len(kept)
     new = {int(old): first + at for at, old in enumerate(kept)}
     model.state.renumber(3, Renumbering(kept, first))
     model.state.renumber(2, Renumbering(kept, 0))
-    model.entries = [(*one[:3], new[one[3]], one[4]) for one in model.entries]
+    model.entries = [(*entry[:3], new[entry[3]], entry[4]) for entry in model.entries]
     model.check(0, heads)
 
 

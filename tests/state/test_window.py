@@ -22,7 +22,7 @@ def layout(kind: WindowKind = WindowKind.RANGE, size: int = RANGE, tracks_arriva
 
 def arrived(rows: list[Row]) -> Arrived:
     starts, ends, key, other, text, value = ([row[at] for row in rows] for at in range(6))
-    integers = [np.array(one, np.int64) for one in (starts, ends, key, other)]
+    integers = [np.array(values, np.int64) for values in (starts, ends, key, other)]
     return Arrived(
         integers[0],
         integers[1],
@@ -63,8 +63,8 @@ class Model:
 
     def purge(self, watermark: int) -> None:
         self.window.purge(watermark)
-        gone = [one for one in self.rows if one < self.window.head]
-        assert all(self.rows.pop(one)[1] < watermark for one in gone)
+        gone = [row_id for row_id in self.rows if row_id < self.window.head]
+        assert all(self.rows.pop(row_id)[1] < watermark for row_id in gone)
         assert not self.rows or self.rows[self.window.head][1] >= watermark
 
     def check(self) -> None:
@@ -78,11 +78,11 @@ class Model:
         assert held.band_codes[1].tolist() == wanted.band_codes[1].tolist()
         assert held.payload["s"].equals(wanted.payload["s"]) and held.payload["v"].equals(wanted.payload["v"])
         for key in range(5):
-            ids = [one for one, row in self.rows.items() if row[2] == key]
+            ids = [row_id for row_id, row in self.rows.items() if row[2] == key]
             assert sorted(window.hash_indexes[(0,)].find(window.head, np.array([key])).tolist()) == ids
             assert sorted(window.sorted_indexes[1].find(window.ring(), np.array([key]), np.array([key]))) == ids
         for key, other in [(0, 0), (2, 1), (4, 0)]:
-            ids = [one for one, row in self.rows.items() if row[2:4] == (key, other)]
+            ids = [row_id for row_id, row in self.rows.items() if row[2:4] == (key, other)]
             code = composite([np.array([key]), np.array([other])])
             assert sorted(window.hash_indexes[0, 3].find(window.head, code).tolist()) == ids
 
@@ -191,8 +191,8 @@ def test_a_rows_window_is_numbered(seed: int, size: int) -> None:
         window.append(rows)
         kept += rows.ordinals.tolist()
         stream += numbers.tolist()
-        for one in range(window.head, window.tail):
-            ordinal, slot = kept[one - 1], one & (window.capacity - 1)
+        for row_id in range(window.head, window.tail):
+            ordinal, slot = kept[row_id - 1], row_id & (window.capacity - 1)
             assert window.arrivals[slot] == stream[ordinal]
             has_left = ordinal + size < len(stream)
             assert window.arrival_ends[slot] == (stream[ordinal + size] - 1 if has_left else LARGEST)

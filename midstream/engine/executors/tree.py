@@ -102,8 +102,8 @@ class TreeExecutor:
         """
         add_indexes(self._windows, self.indexes_used())
         nodes = {frozenset(node.inputs): node for node in self.joins() if node.state is not None}
-        held = {one.shape.identity: one.state for one in handed_over}
-        shapes = [one.shape for one in handed_over]
+        held = {handed.shape.identity: handed.state for handed in handed_over}
+        shapes = [handed.shape for handed in handed_over]
         missing: list[JoinNode] = []
         for change in compare_states(shapes, self._shapes, lambda identity: len(held[identity])):
             identity = change.shape.identity

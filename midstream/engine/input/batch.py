@@ -86,13 +86,13 @@ def in_order(accepted: Accepted) -> Accepted:
 def number_arrivals(accepted: dict[str, Accepted], first: int) -> None:
     """Number rows, given in order per stream, by event time; ties go by the order of the streams."""
     streams = list(accepted.values())
-    times = np.concatenate([one.times for one in streams])
+    times = np.concatenate([stream_rows.times for stream_rows in streams])
     numbers = np.empty(len(times), np.int64)
     numbers[np.argsort(times, kind="stable")] = np.arange(first, first + len(times))
     begin = 0
-    for one in streams:
-        one.arrivals = numbers[begin : begin + len(one)]
-        begin += len(one)
+    for stream_rows in streams:
+        stream_rows.arrivals = numbers[begin : begin + len(stream_rows)]
+        begin += len(stream_rows)
 
 
 def chunks(accepted: dict[str, Accepted]) -> Iterator[Chunk]:
@@ -107,46 +107,50 @@ def chunks(accepted: dict[str, Accepted]) -> Iterator[Chunk]:
 def cut_by_bytes(chunk: Chunk) -> Iterator[Chunk]:
     """Cut a chunk whose values are many bytes; all columns have their own types afterwards."""
     rows = chunk.rows
-    total = sum(len(one) for one in rows.values())
-    if total < 2 or sum(one.large_bytes() for one in rows.values()) <= sizes.PIECE_BYTES:
-        yield Chunk({stream: one.declared() for stream, one in rows.items()}, chunk.unprocessed_from)
+    total = sum(len(stream_rows) for stream_rows in rows.values())
+    if total < 2 or sum(stream_rows.large_bytes() for stream_rows in rows.values()) <= sizes.PIECE_BYTES:
+        yield Chunk({stream: stream_rows.declared() for stream, stream_rows in rows.items()}, chunk.unprocessed_from)
         return
     ends = _halves(rows, total // 2)
-    rest = {stream: one.part(ends[stream], len(one)) for stream, one in rows.items()}
-    oldest = min(int(one.times.min()) for one in rest.values() if len(one))
-    first = {stream: one.part(0, ends[stream]) for stream, one in rows.items()}
+    rest = {stream: stream_rows.part(ends[stream], len(stream_rows)) for stream, stream_rows in rows.items()}
+    oldest = min(int(stream_rows.times.min()) for stream_rows in rest.values() if len(stream_rows))
+    first = {stream: stream_rows.part(0, ends[stream]) for stream, stream_rows in rows.items()}
     yield from cut_by_bytes(Chunk(first, min(oldest, chunk.unprocessed_from)))
     yield from cut_by_bytes(Chunk(rest, chunk.unprocessed_from))
 
 
 def _halves(rows: dict[str, Accepted], size: int) -> dict[str, int]:
     """How many rows of each stream are among the first `size`: by arrival where that counts, else stream by stream."""
-    numbers = [one.arrivals for one in rows.values() if one.arrivals is not None]
+    numbers = [stream_rows.arrivals for stream_rows in rows.values() if stream_rows.arrivals is not None]
     if numbers:
         bound = np.sort(np.concatenate(numbers))[size]
-        return {stream: int(np.searchsorted(one.arrivals, bound)) for stream, one in rows.items()}  # type: ignore[arg-type]
+        return {stream: int(np.searchsorted(stream_rows.arrivals, bound)) for stream, stream_rows in rows.items()}  # type: ignore[arg-type]
     ends = {}
-    for stream, one in rows.items():
-        ends[stream] = min(len(one), size)
+    for stream, stream_rows in rows.items():
+        ends[stream] = min(len(stream_rows), size)
         size -= ends[stream]
     return ends
 
 
 def _cut_by_time(accepted: dict[str, Accepted]) -> Iterator[Chunk]:
-    total = sum(len(one) for one in accepted.values())
+    total = sum(len(stream_rows) for stream_rows in accepted.values())
     if total <= CHUNK_ROWS + CHUNK_ROWS // 2:
         yield Chunk(accepted)
         return
-    ordered = {stream: in_order(one) for stream, one in accepted.items()}
-    sample = np.sort(np.concatenate([one.times[::_SAMPLED] for one in ordered.values()]))
+    ordered = {stream: in_order(stream_rows) for stream, stream_rows in accepted.items()}
+    sample = np.sort(np.concatenate([stream_rows.times[::_SAMPLED] for stream_rows in ordered.values()]))
     pieces = max(1, round(total / CHUNK_ROWS))
     bounds = np.unique(sample[np.arange(1, pieces) * len(sample) // pieces])
     begins = dict.fromkeys(ordered, 0)
     for bound in [*bounds.tolist(), None]:
         rows = {}
-        for stream, one in ordered.items():
-            end = len(one) if bound is None else int(np.searchsorted(one.times, bound, side="right"))
-            rows[stream] = one.part(begins[stream], end)
+        for stream, stream_rows in ordered.items():
+            end = len(stream_rows) if bound is None else int(np.searchsorted(stream_rows.times, bound, side="right"))
+            rows[stream] = stream_rows.part(begins[stream], end)
             begins[stream] = end
-        left = [int(one.times[begins[stream]]) for stream, one in ordered.items() if begins[stream] < len(one)]
+        left = [
+            int(stream_rows.times[begins[stream]])
+            for stream, stream_rows in ordered.items()
+            if begins[stream] < len(stream_rows)
+        ]
         yield Chunk(rows, min(left, default=int(LARGEST)))

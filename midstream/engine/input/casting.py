@@ -259,7 +259,8 @@ def _floats_to_decimals(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     fits = 0 <= scale <= _LARGEST_POWER_OF_FIVE and bool((np.abs(floats) < 2.0**62 / 10.0**scale).all())
     if not fits:
         return pa.array(
-            [None if one is None else decimal.Decimal(one) for one in values.cast(pa.float64()).to_pylist()], wanted
+            [None if value is None else decimal.Decimal(value) for value in values.cast(pa.float64()).to_pylist()],
+            wanted,
         )
     digits = pa.array(wholes.astype(np.int64) * 5**scale).cast(_WHOLE)
     buffers = [packed_validity(validity_of(values)), digits.buffers()[1]]

@@ -25,8 +25,8 @@ class Dropped:
 
     def count(self, stream: str, rows: int, readings: Sequence[Reading]) -> None:
         """Count so many rows of a stream, which each of its aliases has read."""
-        passed = _in_any([one.passed for one in readings], rows)
-        kept = _in_any([one.kept for one in readings], rows)
+        passed = _in_any([reading.passed for reading in readings], rows)
+        kept = _in_any([reading.kept for reading in readings], rows)
         for reason, count in ((FILTER, rows - passed), (NULL_KEY, passed - kept)):
             if count:
                 self._counts[stream][reason] = self._counts[stream].get(reason, 0) + count

@@ -57,7 +57,7 @@ class Receiver:
         self._event_times: dict[str, str] = {}
         self._bindings: dict[str, TableBinding] = {}
         for stream in query.streams:
-            numbers = [number for number, one in enumerate(query.inputs) if one.source == stream]
+            numbers = [number for number, relation in enumerate(query.inputs) if relation.source == stream]
             event_time = query.inputs[numbers[0]].event_time
             assert event_time is not None
             needed = dict.fromkeys([event_time, *(name for number in numbers for name in readers[number].needed)])
@@ -123,7 +123,7 @@ class Receiver:
             raise InputError(
                 f"push: {name!r} is a static table, which is given once as Engine(query, tables=...); streams: {known}"
             )
-        aliases = {one.alias.lower(): one.source for one in self._query.inputs}
+        aliases = {relation.alias.lower(): relation.source for relation in self._query.inputs}
         hint = aliases.get(str(name).lower())
         note = f" ({name!r} is an alias of stream {hint!r}: rows are pushed under the stream's name)" if hint else ""
         meant = "" if hint else did_you_mean(name, self._query.streams)

@@ -203,8 +203,8 @@ def path_into(
     """
     classes = tuple(
         at
-        for at, one in enumerate(query.key_classes)
-        if not one.inputs.isdisjoint(inside) and not one.inputs.isdisjoint(outside)
+        for at, key_class in enumerate(query.key_classes)
+        if not key_class.inputs.isdisjoint(inside) and not key_class.inputs.isdisjoint(outside)
     )
     if classes:
         return HashPath(query, inside, classes, windows)

@@ -115,7 +115,7 @@ class Checks:
     """All tests of one join, the cheap ones before the thetas."""
 
     def __init__(self, cheap: Sequence[Check], thetas: Sequence[Check]):
-        self._stages = [stage for stage in (cheap, *([one] for one in thetas)) if stage]
+        self._stages = [stage for stage in (cheap, *([theta] for theta in thetas)) if stage]
 
     def apply(self, block: Block, end: int) -> None:
         """Keep of the combinations between ``block.count`` and `end` those that pass; they count from now on."""
@@ -146,16 +146,16 @@ def checks_of_join(
         return (inputs.index(a), inputs.index(b)), (windows[a], windows[b])
 
     crossing = [
-        (at, one)
-        for at, one in enumerate(query.key_classes)
-        if not one.inputs.isdisjoint(left) and not one.inputs.isdisjoint(right)
+        (at, key_class)
+        for at, key_class in enumerate(query.key_classes)
+        if not key_class.inputs.isdisjoint(left) and not key_class.inputs.isdisjoint(right)
     ]
-    for at, one in crossing:
-        a = next(number for number in left if number in one.inputs)
-        b = next(number for number in right if number in one.inputs)
+    for at, key_class in crossing:
+        a = next(number for number in left if number in key_class.inputs)
+        b = next(number for number in right if number in key_class.inputs)
         if len(crossing) > 1:
             cheap.append(SameCodes(*sides(a, b), at))
-        if is_hashed(one.type):
+        if is_hashed(key_class.type):
             names = windows[a].layout.verified[at], windows[b].layout.verified[at]
             cheap.append(SameValues(*sides(a, b), names))
     for at, band in enumerate(query.bands):

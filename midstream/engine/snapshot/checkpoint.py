@@ -31,10 +31,11 @@ def described(query: Query) -> dict[str, Any]:
     """What of a query has to stay the same for its windows to be of use, as JSON."""
     aliases = query.aliases
     return {
-        "inputs": [[one.alias, one.source, one.event_time] for one in query.inputs],
-        "filters": [[expression_text(expr, aliases) for expr in one.filters] for one in query.inputs],
+        "inputs": [[relation.alias, relation.source, relation.event_time] for relation in query.inputs],
+        "filters": [[expression_text(expr, aliases) for expr in relation.filters] for relation in query.inputs],
         "keys": [
-            [str(one.type), *(expression_text(expr, aliases) for _, expr in one.keys)] for one in query.key_classes
+            [str(key_class.type), *(expression_text(expr, aliases) for _, expr in key_class.keys)]
+            for key_class in query.key_classes
         ],
         "bands": [
             [expression_text(band.left, aliases), expression_text(band.right, aliases), band.low, band.high]
@@ -52,7 +53,7 @@ def query_as_json(query: Query) -> dict[str, Any]:
         "query": described(query),
         "types": types_as_json(query),
         "windows": windows_as_json(query),
-        "outputs": [[one.name, expression_text(one.expr, query.aliases)] for one in query.outputs],
+        "outputs": [[output.name, expression_text(output.expr, query.aliases)] for output in query.outputs],
     }
 
 

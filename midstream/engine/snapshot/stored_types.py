@@ -20,13 +20,13 @@ from midstream.errors import SnapshotError
 
 def types_as_json(query: Query) -> dict[str, str]:
     """The columns that each input reads, with their types, by alias, to compare with later."""
-    return {one.alias: _schema_text(_read_columns(query, number)) for number, one in enumerate(query.inputs)}
+    return {relation.alias: _schema_text(_read_columns(query, number)) for number, relation in enumerate(query.inputs)}
 
 
 def check_types(query: Query, stored: Mapping[str, str]) -> None:
     """Refuse a column whose values, as they were stored, are not those of the query's type."""
-    for number, one in enumerate(query.inputs):
-        before = _schema(stored[one.alias]) if one.alias in stored else pa.schema([])
+    for number, relation in enumerate(query.inputs):
+        before = _schema(stored[relation.alias]) if relation.alias in stored else pa.schema([])
         fixed = _fixed_columns(query, number)
         for field in _read_columns(query, number):
             if field.name not in before.names or before.field(field.name).type == field.type:
@@ -38,8 +38,8 @@ def check_types(query: Query, stored: Mapping[str, str]) -> None:
                     continue
                 reason = "not every value of the one type is a value of the other"
             raise SnapshotError(
-                f"restore: column {field.name!r} of {one.alias!r} is {was} in the snapshot and {field.type} in the "
-                f"query, and {reason}; keep {was} in its schema: rows of other types are cast when they are pushed"
+                f"restore: column {field.name!r} of {relation.alias!r} is {was} in the snapshot and {field.type} in "
+                f"the query, and {reason}; keep {was} in its schema: rows of other types are cast when they are pushed"
             )
 
 
@@ -77,7 +77,7 @@ def in_type(values: pa.ChunkedArray, type: pa.DataType, alias: str, name: str) -
 
 def _fixed_columns(query: Query, number: int) -> set[str | None]:
     """The event time of an input and the columns that predicates read of it."""
-    keys = [expr for one in query.key_classes for _, expr in one.keys]
+    keys = [expr for key_class in query.key_classes for _, expr in key_class.keys]
     bands = [side for band in query.bands for side in (band.left, band.right)]
     thetas = [theta.expr for theta in query.thetas]
     read = [column for expr in (*query.inputs[number].filters, *keys, *bands, *thetas) for column in columns_of(expr)]
@@ -86,9 +86,9 @@ def _fixed_columns(query: Query, number: int) -> set[str | None]:
 
 def _read_columns(query: Query, number: int) -> pa.Schema:
     """All columns of an input that the query reads."""
-    one = query.inputs[number]
-    given = query.schemas[one.source]
-    read = {*one.columns, *_fixed_columns(query, number)}
+    relation = query.inputs[number]
+    given = query.schemas[relation.source]
+    read = {*relation.columns, *_fixed_columns(query, number)}
     return pa.schema([pa.field(name, plain_type(given.field(name).type)) for name in given.names if name in read])
 
 
