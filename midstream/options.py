@@ -139,14 +139,14 @@ def spell_out_keywords(function: Callable[..., object], **defaults: object) -> N
     plain.__dict__["__signature__"] = given.replace(parameters=[*others, *options])
 
 
-def checked_query(query: Query, call: str) -> Query:
+def require_query(query: Query, call: str) -> Query:
     """The query that a call got, or an error that says what to give instead."""
     if not isinstance(query, Query):
         raise EngineError(f"{call}: got {type_name(query)}, not a query; make one with ms.query(text, schemas=...)")
     return query
 
 
-def chosen_plan(query: Query, plan: Plan | str | None) -> Plan:
+def choose_plan(query: Query, plan: Plan | str | None) -> Plan:
     """The plan that was given, as text or as a tree, or the default one."""
     if plan is None:
         return default_plan(query)

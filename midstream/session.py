@@ -15,7 +15,7 @@ from midstream.cql.durations import Duration
 from midstream.cql.model import Query
 from midstream.cql.parse import query as parse_query
 from midstream.engine.executors.protocol import ExecutorKind
-from midstream.engine.input.intake import Intake, WatermarkLike, named_tables
+from midstream.engine.input.intake import Intake, WatermarkLike, name_tables
 from midstream.engine.life import Life, problem_text
 from midstream.engine.push_loop import PushLoop
 from midstream.engine.run import Batches, Run
@@ -28,7 +28,7 @@ from midstream.migrate import STRATEGIES, Migration, Strategy
 from midstream.migrate.jisc import JustInTime
 from midstream.migrate.under_way import Migrations
 from midstream.notebook import engine_html, engine_line
-from midstream.options import EngineKeywords, EngineOptions, checked_query, chosen_plan, spell_out_keywords
+from midstream.options import EngineKeywords, EngineOptions, choose_plan, require_query, spell_out_keywords
 from midstream.plan import Plan
 from midstream.tables import TableLike
 
@@ -67,8 +67,8 @@ class Engine:
         **options: Unpack[EngineKeywords],
     ):
         checked = EngineOptions.of(options)
-        chosen = chosen_plan(checked_query(query, "engine"), plan)
-        named = named_tables(query, {} if tables is None else tables)
+        chosen = choose_plan(require_query(query, "engine"), plan)
+        named = name_tables(query, {} if tables is None else tables)
         self._set_up(query, chosen, checked, checked.kind())
         self._pipeline.load_tables(named)
 
@@ -166,7 +166,7 @@ class Engine:
             raise
         if self._life is Life.PUSHING:  # and not closed meanwhile
             self._life = Life.OPEN
-        self._migrations.pushed(self._pipeline)
+        self._migrations.after_push(self._pipeline)
         self._migrations.deliver()
 
     def take_late(self) -> dict[str, pa.Table]:
@@ -294,7 +294,7 @@ class Engine:
             raise PlanError(
                 f"migrate: plan is None; write the plan to change to, such as {str(self.plan)!r}, or give a Plan"
             )
-        target = chosen_plan(self.query, plan)
+        target = choose_plan(self.query, plan)
         recorder = self._migrations.begin(
             self._pipeline,
             target,
@@ -374,12 +374,12 @@ class Engine:
         1
         """
         checked = EngineOptions.of({"executor": None, **options})
-        checked_query(query, "restore")
+        require_query(query, "restore")
         taken = snapshot if isinstance(snapshot, Snapshot) else Snapshot.from_bytes(snapshot)
         check_query(query, taken)
         engine = cls.__new__(cls)
         kind = checked.kind(taken.meta.get("executor"))
-        engine._set_up(query, chosen_plan(query, taken.meta["plan"] if plan is None else plan), checked, kind)
+        engine._set_up(query, choose_plan(query, taken.meta["plan"] if plan is None else plan), checked, kind)
         engine._loop.from_json(taken.meta)
         engine._pipeline.go_on(taken)
         return engine
@@ -409,7 +409,7 @@ class Engine:
         >>> engine.push({"b": [{"id": 7, "ts": 40}]}).num_rows
         1
         """
-        if checked_query(query, "resume").tracks_arrivals:
+        if require_query(query, "resume").tracks_arrivals:
             raise EngineError("resume: the query has ROWS windows; go on with Engine.restore from a snapshot")
         engine = cls(query, plan=plan, tables=tables, **options)
         engine._loop.go_on_from(rows, watermark)

@@ -42,7 +42,7 @@ def expected_complete_states(joins: int) -> Fraction:
     >>> round(float(expected_complete_states(20)), 2)
     16.34
     """
-    spread = harmonic(_checked(joins)) - 1
+    spread = sum_harmonic(_check_joins(joins)) - 1
     return joins - Fraction(joins - 1) / (2 * spread)
 
 
@@ -52,7 +52,7 @@ def variance_of_complete_states(joins: int) -> Fraction:
     >>> variance_of_complete_states(2), variance_of_complete_states(3)
     (Fraction(0, 1), Fraction(4, 25))
     """
-    spread = harmonic(_checked(joins)) - 1
+    spread = sum_harmonic(_check_joins(joins)) - 1
     return Fraction(joins**2 - 1) / (6 * spread) - (Fraction(joins - 1) / (2 * spread)) ** 2
 
 
@@ -62,32 +62,32 @@ def probability_of_distance(joins: int, distance: int) -> Fraction:
     >>> [str(probability_of_distance(3, distance)) for distance in (1, 2)]
     ['4/5', '1/5']
     """
-    if not 1 <= distance < _checked(joins):
+    if not 1 <= distance < _check_joins(joins):
         return Fraction(0)
-    return Fraction(joins - distance, distance) / (joins * (harmonic(joins) - 1))
+    return Fraction(joins - distance, distance) / (joins * (sum_harmonic(joins) - 1))
 
 
 @lru_cache(maxsize=256)
-def harmonic(number: int) -> Fraction:
+def sum_harmonic(number: int) -> Fraction:
     """1 + 1/2 + ... + 1/n.
 
-    >>> harmonic(4)
+    >>> sum_harmonic(4)
     Fraction(25, 12)
     """
-    return _reciprocals(1, number + 1)
+    return _sum_reciprocals(1, number + 1)
 
 
-def _reciprocals(begin: int, end: int) -> Fraction:
+def _sum_reciprocals(begin: int, end: int) -> Fraction:
     """The sum of 1/r for begin <= r < end, by halves, so that the fractions stay short for as long as possible."""
     if end - begin < 1:
         return Fraction(0)
     if end - begin == 1:
         return Fraction(1, begin)
     middle = (begin + end) // 2
-    return _reciprocals(begin, middle) + _reciprocals(middle, end)
+    return _sum_reciprocals(begin, middle) + _sum_reciprocals(middle, end)
 
 
-def _checked(joins: int) -> int:
+def _check_joins(joins: int) -> int:
     if joins < 2:
         raise EngineError(f"completeness: {joins} join(s); an exchange that can change a state needs at least 2")
     return joins

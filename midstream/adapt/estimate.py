@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from midstream.adapt.load import Inputs
-from midstream.adapt.measure import Measured, lag
+from midstream.adapt.measure import Measured, find_lag
 from midstream.adapt.zhu import moving_state_length
 from midstream.cql.model import Query
 from midstream.engine.executors.registry import find_executor
@@ -91,7 +91,7 @@ class _Change:
             return self.measured.load.longest()
         found = [relation.window.seconds(None) for relation in self.query.inputs if not relation.is_static]
         known = [seconds for seconds in found if seconds is not None]
-        return max(known) + lag(self.query) / 1e6 if len(known) == len(found) else None
+        return max(known) + find_lag(self.query) / 1e6 if len(known) == len(found) else None
 
 
 def estimate(
@@ -121,7 +121,7 @@ def estimate(
     """
     before, after = (find_executor(executor, "estimate") for executor in executors)
     proposal = Proposal(query, old, new, before, after)
-    states, computed = _states(proposal, measured)
+    states, computed = _compare_states(proposal, measured)
     change = _Change(query, old, new, computed, measured, push_rows)
     found = []
     for strategy in strategies:
@@ -133,7 +133,7 @@ def estimate(
     return MigrationEstimate(old, new, states, tuple(found), measured, push_rows)
 
 
-def _states(proposal: Proposal, measured: Measured | None) -> tuple[tuple[StateChange, ...], dict[Join, int]]:
+def _compare_states(proposal: Proposal, measured: Measured | None) -> tuple[tuple[StateChange, ...], dict[Join, int]]:
     """What becomes of the states of two plans, and the joins to compute with the input that drives them."""
 
     def entries(state: Inputs) -> float | None:
@@ -151,7 +151,7 @@ def _states(proposal: Proposal, measured: Measured | None) -> tuple[tuple[StateC
     return tuple(states), computed
 
 
-def _at_once(name: str, change: _Change) -> Estimate:
+def _estimate_at_once(name: str, change: _Change) -> Estimate:
     if change.measured is None:
         nothing = 0.0 if not change.computed else None
         return Estimate(name, "at once", pause=nothing, entries=nothing)
@@ -160,7 +160,7 @@ def _at_once(name: str, change: _Change) -> Estimate:
     return Estimate(name, "at once", pause=found.seconds, entries=found.entries)
 
 
-def _over_pushes(name: str, change: _Change) -> Estimate:
+def _estimate_over_pushes(name: str, change: _Change) -> Estimate:
     """At most: a row in a hole that is neither probed nor filled in the background expires in the end."""
     if not change.computed:
         return Estimate(name, "over pushes", pushes=0, entries=0.0)
@@ -179,26 +179,26 @@ def _over_pushes(name: str, change: _Change) -> Estimate:
     return Estimate(name, "over pushes", length=length, pushes=pushes, entries=entries)
 
 
-def _two_plans(name: str, change: _Change) -> Estimate:
+def _estimate_two_plans(name: str, change: _Change) -> Estimate:
     """The old plan goes on, and the new one starts with empty states."""
     length = change.length()
     if change.measured is None or length is None or math.isinf(length):
         return Estimate(name, "two plans", length=length)
     load = change.measured.load
     ramp = sum(load.rows_from_empty(join.inputs, length) for join in change.new.joins())
-    return _both(name, change, length, ramp)
+    return _estimate_both(name, change, length, ramp)
 
 
-def _split_time(name: str, change: _Change) -> Estimate:
+def _estimate_split_time(name: str, change: _Change) -> Estimate:
     """The new plan gets only rows that are still valid at the split time: what it holds then is all that it makes."""
     length = change.length()
     if change.measured is None or length is None or math.isinf(length):
         return Estimate(name, "two plans", length=length)
     load = change.measured.load
-    return _both(name, change, length, sum(load.rows(join.inputs) for join in change.new.joins()))
+    return _estimate_both(name, change, length, sum(load.rows(join.inputs) for join in change.new.joins()))
 
 
-def _both(name: str, change: _Change, length: float, ramp: float) -> Estimate:
+def _estimate_both(name: str, change: _Change, length: float, ramp: float) -> Estimate:
     assert change.measured is not None
     rate = change.measured.load.rate
     before, after = (length * sum(rate(join.inputs) for join in plan.joins()) for plan in (change.old, change.new))
@@ -206,8 +206,8 @@ def _both(name: str, change: _Change, length: float, ramp: float) -> Estimate:
 
 
 _MODELS: Mapping[CostModel, Callable[[str, _Change], Estimate]] = {
-    CostModel.AT_ONCE: _at_once,
-    CostModel.OVER_PUSHES: _over_pushes,
-    CostModel.BOTH_PLANS: _two_plans,
-    CostModel.SPLIT_TIME: _split_time,
+    CostModel.AT_ONCE: _estimate_at_once,
+    CostModel.OVER_PUSHES: _estimate_over_pushes,
+    CostModel.BOTH_PLANS: _estimate_two_plans,
+    CostModel.SPLIT_TIME: _estimate_split_time,
 }

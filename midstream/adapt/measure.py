@@ -75,18 +75,18 @@ def measure(
     """
     sample = Sample(query, old, data)
     moments: list[Moment] = []
-    steps = _sizes(min(rows, sample.rows_given))
+    steps = _choose_sizes(min(rows, sample.rows_given))
     is_cut = False
     for step in steps:
-        if moments and _entries_expected(_load(sample, moments), sample, step) > entries:
+        if moments and _expect_entries(_measure_load(sample, moments), sample, step) > entries:
             is_cut = True
             break
         sample.push_up_to(step)
         moments.append(sample.moment(new))
     pushed = sum(sample.pushed.values())
     return Measured(
-        load=_load(sample, moments),
-        costs=_costs(moments),
+        load=_measure_load(sample, moments),
+        costs=_measure_costs(moments),
         rows=pushed,
         rows_given=sample.rows_given,
         seconds=sample.seconds,
@@ -95,10 +95,10 @@ def measure(
     )
 
 
-def _sizes(rows: int) -> list[int]:
+def _choose_sizes(rows: int) -> list[int]:
     """Sizes of the sample at which states are counted: doubling up to a quarter, then by eighths.
 
-    >>> _sizes(4_096)
+    >>> _choose_sizes(4_096)
     [256, 512, 1024, 1536, 2048, 2560, 3072, 3584, 4096]
     """
     sizes = {rows * step // _STEPS for step in range(2, _STEPS + 1)}
@@ -109,8 +109,8 @@ def _sizes(rows: int) -> list[int]:
     return sorted(size for size in sizes if size > 0)
 
 
-def _load(sample: Sample, moments: Sequence[Moment]) -> Load:
-    inputs = tuple(_input_load(sample, number, moments[-1]) for number in range(len(sample.query.inputs)))
+def _measure_load(sample: Sample, moments: Sequence[Moment]) -> Load:
+    inputs = tuple(_measure_input_load(sample, number, moments[-1]) for number in range(len(sample.query.inputs)))
     found: defaultdict[Inputs, float] = defaultdict(float)
     possible: defaultdict[Inputs, float] = defaultdict(float)
     visited: defaultdict[Inputs, float] = defaultdict(float)
@@ -130,7 +130,7 @@ def _load(sample: Sample, moments: Sequence[Moment]) -> Load:
     return Load(inputs, matching, {state: count / max(pairs[state], 1.0) for state, count in visited.items()})
 
 
-def _input_load(sample: Sample, number: int, moment: Moment) -> InputLoad:
+def _measure_input_load(sample: Sample, number: int, moment: Moment) -> InputLoad:
     relation = sample.query.inputs[number]
     if relation.is_static:
         return InputLoad.static(moment.rows[number])
@@ -139,15 +139,15 @@ def _input_load(sample: Sample, number: int, moment: Moment) -> InputLoad:
     assert lasts is not None, "the rate is known"
     if relation.window.never_ends:
         return InputLoad(rate, lasts, rate * sample.seconds_at(sample.rows_given))
-    return InputLoad(rate, lasts + lag(sample.query) / 1e6 if relation.window.ends_by_time else lasts)
+    return InputLoad(rate, lasts + find_lag(sample.query) / 1e6 if relation.window.ends_by_time else lasts)
 
 
-def lag(query: Query) -> int:
+def find_lag(query: Query) -> int:
     """Microseconds by which the watermark stays behind the rows, for which they stay longer than their window."""
     return max(query.delays.values(), default=0)
 
 
-def _entries_expected(load: Load, sample: Sample, rows: int) -> float:
+def _expect_entries(load: Load, sample: Sample, rows: int) -> float:
     """The entries that the states would have at so many rows, and the results on the way there."""
     seconds = sample.seconds_at(rows)
     everything = frozenset(range(len(load.inputs)))
@@ -159,7 +159,7 @@ def _entries_expected(load: Load, sample: Sample, rows: int) -> float:
     )
 
 
-def _costs(moments: Sequence[Moment]) -> Costs:
+def _measure_costs(moments: Sequence[Moment]) -> Costs:
     """One cost for all that is touched, from the larger moments; what the smallest took is there in any case."""
     work = np.array([float(sum(counts.work for counts in moment.computed.values())) for moment in moments])
     seconds = np.array([moment.seconds for moment in moments])

@@ -19,7 +19,7 @@ from midstream.cql.model import Query
 from midstream.engine.executors.protocol import Executor
 from midstream.engine.executors.tree import TreeExecutor
 from midstream.engine.input.binding import TableBinding
-from midstream.engine.input.casting import plain_table
+from midstream.engine.input.casting import make_plain
 from midstream.engine.input.event_time import judge
 from midstream.engine.input.watermark import NONE_YET
 from midstream.engine.joins.combos import Delta, heads_of
@@ -36,7 +36,7 @@ from midstream.state.window import BaseWindow
 
 
 @dataclass(frozen=True)
-class Computed:
+class ComputedState:
     """A state that was computed: its entries, the entries of its two sides, and the pairs that were looked at."""
 
     entries: int
@@ -55,7 +55,7 @@ class Moment:
 
     rows: tuple[int, ...]
     held: Mapping[Inputs, int]
-    computed: Mapping[Inputs, Computed]
+    computed: Mapping[Inputs, ComputedState]
     seconds: float
 
 
@@ -63,12 +63,12 @@ class Sample:
     """Data that are pushed bit by bit under a plan."""
 
     def __init__(self, query: Query, plan: Plan, data: Mapping[str, pa.Table]):
-        given = _named(query, data)
+        given = _name_data(query, data)
         self.query = query
         self._loop = PushLoop(query, plan, TreeExecutor.kind)
-        self._executor = _counting(self._loop.pipeline, plan)
+        self._executor = _install_counting(self._loop.pipeline, plan)
         self._loop.pipeline.load_tables({name: given[name] for name in query.tables})
-        self._streams = {stream: _in_order(query, stream, given[stream]) for stream in query.streams}
+        self._streams = {stream: _sort_stream(query, stream, given[stream]) for stream in query.streams}
         self._times = np.sort(np.concatenate([ordered.times for ordered in self._streams.values()]))
         if self.rows_given < 2 or self._times[0] == self._times[-1]:
             raise InputError("measure: the data have fewer than two event times, which give no rate; give more rows")
@@ -108,7 +108,7 @@ class Sample:
         """What there is now, and what the states of another plan would be."""
         windows, horizon = self._executor.windows, self._loop.watermark.current
         held = {
-            frozenset(node.inputs): _alive(node, windows, horizon)
+            frozenset(node.inputs): _count_alive(node, windows, horizon)
             for node in self._executor.joins()
             if node.state is not None
         }
@@ -125,11 +125,11 @@ class Sample:
             if node.state is not None:
                 sides = (sizes[frozenset(node.left.inputs)], sizes[frozenset(node.right.inputs)])
                 sizes[frozenset(node.inputs)] = len(node.state)
-                computed[frozenset(node.inputs)] = Computed(len(node.state), sides, node.slots_visited)
+                computed[frozenset(node.inputs)] = ComputedState(len(node.state), sides, node.slots_visited)
         return Moment(rows, held, computed, seconds)
 
 
-class _Counting(TreeExecutor):
+class _CountingExecutor(TreeExecutor):
     """Runs a plan, counts the rows that enter and the results, and keeps the results to itself."""
 
     def __init__(self, situation: Situation, plan: Plan):
@@ -146,12 +146,12 @@ class _Counting(TreeExecutor):
         return iter(())
 
 
-def _counting(pipeline: Pipeline, plan: Plan) -> _Counting:
+def _install_counting(pipeline: Pipeline, plan: Plan) -> _CountingExecutor:
     """Put a counting executor into a pipeline."""
-    made: list[_Counting] = []
+    made: list[_CountingExecutor] = []
 
     def begin(situation: Situation) -> Executor:
-        executor = _Counting(situation, plan)
+        executor = _CountingExecutor(situation, plan)
         executor.start(Cause("restore"))
         made.append(executor)
         return executor
@@ -160,7 +160,7 @@ def _counting(pipeline: Pipeline, plan: Plan) -> _Counting:
     return made[0]
 
 
-def _alive(node: JoinNode, windows: Sequence[BaseWindow], horizon: int) -> int:
+def _count_alive(node: JoinNode, windows: Sequence[BaseWindow], horizon: int) -> int:
     """The entries of a state that have not died; dead ones may stay in it for a while."""
     assert node.state is not None
     combos, heads = node.state.entries(node.inputs), heads_of(windows)
@@ -171,14 +171,14 @@ def _alive(node: JoinNode, windows: Sequence[BaseWindow], horizon: int) -> int:
 
 
 @dataclass(frozen=True)
-class _Ordered:
+class _OrderedStream:
     """The rows of a stream by event time."""
 
     table: pa.Table
     times: Ints
 
 
-def _in_order(query: Query, stream: str, table: Any) -> _Ordered:
+def _sort_stream(query: Query, stream: str, table: Any) -> _OrderedStream:
     column = next(relation.event_time for relation in query.inputs if relation.source == stream)
     assert column is not None
     times = TableBinding(stream, query.schemas[stream], (column,), query.assumed_zones.get(stream)).columns(table)[
@@ -187,10 +187,10 @@ def _in_order(query: Query, stream: str, table: Any) -> _Ordered:
     judged = judge(times, NONE_YET, None, None)
     places = np.arange(len(judged.times)) if judged.taken is None else np.flatnonzero(judged.taken)
     places = places[np.argsort(judged.times[places], kind="stable")]
-    return _Ordered(plain_table(table).take(pa.array(places)), judged.times[places])
+    return _OrderedStream(make_plain(table).take(pa.array(places)), judged.times[places])
 
 
-def _named(query: Query, data: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+def _name_data(query: Query, data: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     """The data under the names that the query has for them."""
     wanted = (*query.streams, *query.tables)
     names = {name.lower(): name for name in wanted}

@@ -39,7 +39,7 @@ def all_kernels() -> dict[str, Any]:
 
 
 @contextmanager
-def told(compiled: Sequence[Any], stream: TextIO | None = None) -> Iterator[None]:
+def tell_compiling(compiled: Sequence[Any], stream: TextIO | None = None) -> Iterator[None]:
     """Tell on a terminal, or else in the log, which of these kernels is compiled meanwhile."""
     teller = _Teller(compiled, stream or sys.stderr)
     with numba_events.install_listener("numba:compile", teller):

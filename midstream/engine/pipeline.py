@@ -15,7 +15,7 @@ import pyarrow as pa
 from midstream.cql.model import Query
 from midstream.engine.executors.protocol import Executor, ExecutorKind
 from midstream.engine.input.arrivals import InputReader, Numbers, Reading
-from midstream.engine.input.batch import Accepted, Chunk, chunks, cut_by_bytes, in_order, number_arrivals
+from midstream.engine.input.batch import Chunk, StreamRows, cut_by_bytes, cut_into_chunks, number_arrivals, sort_by_time
 from midstream.engine.input.binding import TableBinding
 from midstream.engine.input.dropped import Dropped
 from midstream.engine.input.watermark import NONE_YET
@@ -23,7 +23,7 @@ from midstream.engine.joins.combos import Delta
 from midstream.engine.operators.held import HeldBack
 from midstream.engine.operators.results import ResultBuilder
 from midstream.engine.operators.stage import MakeStage, StoredStage
-from midstream.engine.snapshot.checkpoint import stored_rows, window_table
+from midstream.engine.snapshot.checkpoint import make_window_table, read_stored_rows
 from midstream.engine.snapshot.format import Snapshot
 from midstream.engine.stats import StateStats, Work
 from midstream.engine.transition import Situation
@@ -31,7 +31,7 @@ from midstream.plan import Plan
 from midstream.plan.tree import quoted
 from midstream.state.meter import Meter
 from midstream.state.missing import Cause
-from midstream.state.window import Arrived, BaseWindow
+from midstream.state.window import BaseWindow, WindowRows
 
 
 class Pipeline:
@@ -100,19 +100,19 @@ class Pipeline:
             binding = TableBinding(relation.source, schema, reader.needed or schema.names[:1])
             columns = binding.columns(tables[relation.source])
             timeless = np.zeros(tables[relation.source].num_rows, np.int64)
-            for chunk in cut_by_bytes(Chunk({relation.source: Accepted(timeless, columns, binding.large)})):
+            for chunk in cut_by_bytes(Chunk({relation.source: StreamRows(timeless, columns, binding.large)})):
                 rows = chunk.rows[relation.source]
                 reading = reader.read(rows.columns, None, Numbers.of_table(len(rows)))
                 for _ in self._process({number: reading.rows}):
                     raise AssertionError("static tables alone have no results")
 
-    def take(self, accepted: dict[str, Accepted], watermark: int) -> Iterator[pa.Table]:
+    def take(self, accepted: dict[str, StreamRows], watermark: int) -> Iterator[pa.Table]:
         """Take in the rows of a push, after which the watermark will be `watermark`; yields result tables."""
         if self._query.tracks_arrivals and accepted:
-            accepted = {stream: in_order(rows) for stream, rows in accepted.items()}
+            accepted = {stream: sort_by_time(rows) for stream, rows in accepted.items()}
             number_arrivals(accepted, self._next_arrival)
             self._next_arrival += sum(len(rows) for rows in accepted.values())
-        for chunk in chunks(accepted):
+        for chunk in cut_into_chunks(accepted):
             readings = self._read(chunk.rows)
             self._count_dropped(chunk.rows, readings)
             yield from self._process({number: reading.rows for number, reading in readings.items()})
@@ -122,7 +122,7 @@ class Pipeline:
         self._go_over_to(self._executor.after_push(self._horizon))
         yield from self._stage.advance(watermark)
 
-    def _read(self, rows_of: Mapping[str, Accepted]) -> dict[int, Reading]:
+    def _read(self, rows_of: Mapping[str, StreamRows]) -> dict[int, Reading]:
         readings: dict[int, Reading] = {}
         for number, relation in enumerate(self._query.inputs):
             rows = rows_of.get(relation.source)
@@ -136,13 +136,13 @@ class Pipeline:
             self._next_ordinals[stream] += len(rows)
         return readings
 
-    def _count_dropped(self, rows_of: Mapping[str, Accepted], readings: Mapping[int, Reading]) -> None:
+    def _count_dropped(self, rows_of: Mapping[str, StreamRows], readings: Mapping[int, Reading]) -> None:
         for stream, rows in rows_of.items():
             if len(rows):
                 own = [reading for number, reading in readings.items() if self._query.inputs[number].source == stream]
                 self._dropped.count(stream, len(rows), own)
 
-    def _process(self, arrived: Mapping[int, Arrived]) -> Iterator[pa.Table]:
+    def _process(self, arrived: Mapping[int, WindowRows]) -> Iterator[pa.Table]:
         for number, rows in arrived.items():
             renumbering = self._windows[number].make_room(len(rows), self._horizon)
             if renumbering is not None:
@@ -151,7 +151,7 @@ class Pipeline:
         deltas: dict[int, Delta] = {}
         for number, rows in arrived.items():
             first = self._windows[number].append(rows)
-            deltas[number] = Delta.of_arrived(number, first, rows, self._windows)
+            deltas[number] = Delta.of_window_rows(number, first, rows, self._windows)
         for combos in self._executor.process(deltas, self._horizon):
             yield from self._stage.take(combos)
 
@@ -187,7 +187,7 @@ class Pipeline:
             "dropped": self._dropped.to_json(),
         }
         inputs = zip(self._query.inputs, self._windows, strict=True)
-        tables = {relation.alias: window_table(window, self._horizon) for relation, window in inputs}
+        tables = {relation.alias: make_window_table(window, self._horizon) for relation, window in inputs}
         return Snapshot.of(meta | {"numbers": numbers}, tables, *self._stage.snapshot())
 
     def go_on(self, snapshot: Snapshot) -> None:
@@ -199,13 +199,13 @@ class Pipeline:
         self._dropped.from_json(numbers["dropped"])
         for number, relation in enumerate(self._query.inputs):
             ordinal, stored = self._next_ordinals.get(relation.source, 0), snapshot.windows[relation.alias]
-            rows = stored_rows(self.readers[number], relation.alias, stored, self._horizon, ordinal)
+            rows = read_stored_rows(self.readers[number], relation.alias, stored, self._horizon, ordinal)
             self._windows[number].make_room(len(rows), self._horizon)
             self._windows[number].append(rows)
         self._stage.restore(StoredStage(snapshot.held, snapshot.stage))
         self._executor = self._started(self.plan, self._executor.kind)
 
-    def go_on_from(self, accepted: Mapping[str, Accepted], watermark: int) -> None:
+    def go_on_from(self, accepted: Mapping[str, StreamRows], watermark: int) -> None:
         """Go on after rows whose results are out already, every join state being a hole."""
         assert not self._query.tracks_arrivals, "rows alone do not tell their arrival numbers"
         for _ in self._stage.advance(watermark):

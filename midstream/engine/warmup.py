@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from midstream.engine.compiling import all_kernels, told
+from midstream.engine.compiling import all_kernels, tell_compiling
 from midstream.kernels import partition
 from midstream.state.missing import Box, Cause
 from midstream.state.window import Renumbering
@@ -46,7 +46,7 @@ def warm_up(run: Callable[[str, dict[str, pa.Schema], list[dict[str, pa.Table]]]
         f"{name}.{column} AS {name}_{column}" for name in names for column in _SCHEMA.names if column != "ts"
     )
     pushes = [{name: _rows(place) for name in names} for place in range(10)]
-    with told(list(all_kernels().values())):
+    with tell_compiling(list(all_kernels().values())):
         for window, where in [*((_RANGE, where) for where in _QUERIES), (_ROWS, _QUERIES[0])]:
             streams = ", ".join(f"{name} {window}" for name in names)
             run(f"SELECT {columns} FROM {streams} WHERE {where}", dict.fromkeys(names, _SCHEMA), pushes)

@@ -101,9 +101,9 @@ class _CombinedPurge(Parallel):
         self._watermark = watermark
         return super().after_push(watermark)
 
-    def _left(self) -> int:
+    def _count_left(self) -> int:
         """Old rows; when there are none, microseconds until the last entry with an old row may go."""
-        rows = super()._left()
+        rows = super()._count_left()
         if rows:
             return rows
         if self._ends_at is None:

@@ -88,9 +88,9 @@ def common_key(
     FROM A [RANGE 2500000 MICROSECONDS], B [RANGE 2500000 MICROSECONDS], C [RANGE 2500000 MICROSECONDS]
     WHERE A.k = B.k AND B.k = C.k
     """
-    names = _names(streams)
+    names = _make_names(streams)
     predicates = [f"{left}.k = {right}.k" for left, right in pairwise(names)]
-    return _workload(_Settings(rows, keys, rate, **others), dict.fromkeys(names, ("k",)), predicates)
+    return _make_workload(_Settings(rows, keys, rate, **others), dict.fromkeys(names, ("k",)), predicates)
 
 
 def chain(
@@ -101,8 +101,8 @@ def chain(
     >>> print(chain(streams=3, rows=4).text.splitlines()[-1])
     WHERE A.to_B = B.to_A AND B.to_C = C.to_B
     """
-    names = _names(streams)
-    return _edges(_Settings(rows, keys, rate, **others), names, list(pairwise(names)))
+    names = _make_names(streams)
+    return _join_by_edges(_Settings(rows, keys, rate, **others), names, list(pairwise(names)))
 
 
 def star(
@@ -113,8 +113,8 @@ def star(
     >>> print(star(streams=3, rows=4).text.splitlines()[-1])
     WHERE A.to_B = B.to_A AND A.to_C = C.to_A
     """
-    names = _names(streams)
-    return _edges(_Settings(rows, keys, rate, **others), names, [(names[0], spoke) for spoke in names[1:]])
+    names = _make_names(streams)
+    return _join_by_edges(_Settings(rows, keys, rate, **others), names, [(names[0], spoke) for spoke in names[1:]])
 
 
 def clique(
@@ -125,8 +125,8 @@ def clique(
     >>> print(clique(streams=3, rows=4).text.splitlines()[-1])
     WHERE A.to_B = B.to_A AND A.to_C = C.to_A AND B.to_C = C.to_B
     """
-    names = _names(streams)
-    return _edges(_Settings(rows, keys, rate, **others), names, list(combinations(names, 2)))
+    names = _make_names(streams)
+    return _join_by_edges(_Settings(rows, keys, rate, **others), names, list(combinations(names, 2)))
 
 
 def band(
@@ -145,12 +145,12 @@ def band(
     """
     if width < 0:
         raise ValueError(f"width must be at least 0, not {width}")
-    names = _names(streams)
+    names = _make_names(streams)
     predicates = [f"{left}.x BETWEEN {right}.x - {width} AND {right}.x + {width}" for left, right in pairwise(names)]
-    return _workload(_Settings(rows, keys, rate, **others), dict.fromkeys(names, ("x",)), predicates)
+    return _make_workload(_Settings(rows, keys, rate, **others), dict.fromkeys(names, ("x",)), predicates)
 
 
-def _names(streams: int) -> tuple[str, ...]:
+def _make_names(streams: int) -> tuple[str, ...]:
     """A, B, C, ... and S26, S27, ... after the alphabet."""
     if streams < 1:
         raise ValueError(f"streams must be at least 1, not {streams}")
@@ -158,44 +158,44 @@ def _names(streams: int) -> tuple[str, ...]:
     return letters + tuple(f"S{number}" for number in range(len(letters), streams))
 
 
-def _edges(settings: _Settings, names: tuple[str, ...], edges: list[tuple[str, str]]) -> Workload:
+def _join_by_edges(settings: _Settings, names: tuple[str, ...], edges: list[tuple[str, str]]) -> Workload:
     """Equalities between pairs of streams; the column of X for Y is called `to_Y`."""
     columns: dict[str, list[str]] = {name: [] for name in names}
     for first, second in edges:
         columns[first].append(f"to_{second}")
         columns[second].append(f"to_{first}")
     predicates = [f"{first}.to_{second} = {second}.to_{first}" for first, second in edges]
-    return _workload(settings, {name: tuple(found) for name, found in columns.items()}, predicates)
+    return _make_workload(settings, {name: tuple(found) for name, found in columns.items()}, predicates)
 
 
-def _workload(settings: _Settings, columns: Mapping[str, tuple[str, ...]], predicates: list[str]) -> Workload:
+def _make_workload(settings: _Settings, columns: Mapping[str, tuple[str, ...]], predicates: list[str]) -> Workload:
     names = tuple(columns)
     lines = [
         "SELECT " + ", ".join(f"{name}.{PAYLOAD} AS {name}_{PAYLOAD}" for name in names),
-        "FROM " + ", ".join(f"{name} [RANGE {_duration(settings.window)}]" for name in names),
+        "FROM " + ", ".join(f"{name} [RANGE {_write_duration(settings.window)}]" for name in names),
     ]
     if predicates:
         lines.append("WHERE " + " AND ".join(predicates))
     tables = {
-        name: _table(settings, columns[name], np.random.default_rng([settings.seed, number]), number / len(names))
+        name: _make_table(settings, columns[name], np.random.default_rng([settings.seed, number]), number / len(names))
         for number, name in enumerate(names)
     }
     schemas = {name: table.schema for name, table in tables.items()}
     return Workload("\n".join(lines), schemas, tables, EVENT_TIME)
 
 
-def _duration(seconds: float) -> str:
+def _write_duration(seconds: float) -> str:
     whole = round(seconds)
     if whole == seconds:
         return f"{whole} SECOND" if whole == 1 else f"{whole} SECONDS"
     return f"{round(seconds * 1e6)} MICROSECONDS"
 
 
-def _table(settings: _Settings, columns: tuple[str, ...], rng: np.random.Generator, shift: float) -> pa.Table:
+def _make_table(settings: _Settings, columns: tuple[str, ...], rng: np.random.Generator, shift: float) -> pa.Table:
     """The rows of one stream; `shift` is its share of the distance between two rows."""
-    data: dict[str, pa.Array] = {EVENT_TIME: pa.array(_event_times(settings, rng, shift))}
-    for column, values in zip(columns, _values(settings, rng, len(columns)), strict=True):
-        data[column] = _strings(values) if settings.string_keys else pa.array(values)
+    data: dict[str, pa.Array] = {EVENT_TIME: pa.array(_draw_event_times(settings, rng, shift))}
+    for column, values in zip(columns, _draw_values(settings, rng, len(columns)), strict=True):
+        data[column] = _write_strings(values) if settings.string_keys else pa.array(values)
     data[PAYLOAD] = pa.array(np.arange(settings.rows, dtype=np.int64))
     table = pa.table(data)
     if settings.disorder == 0:
@@ -204,19 +204,19 @@ def _table(settings: _Settings, columns: tuple[str, ...], rng: np.random.Generat
     return table.take(pa.array(np.argsort(arrival, kind="stable")))
 
 
-def _event_times(settings: _Settings, rng: np.random.Generator, shift: float) -> Integers:
+def _draw_event_times(settings: _Settings, rng: np.random.Generator, shift: float) -> Integers:
     exact = (np.arange(settings.rows, dtype=np.float64) + shift) * (1e6 / settings.rate)
     if settings.jitter:
         exact = np.sort(exact + rng.uniform(0, settings.jitter * 1e6, settings.rows))
     return np.floor(exact).astype(np.int64)
 
 
-def _values(settings: _Settings, rng: np.random.Generator, columns: int) -> Iterator[Integers]:
+def _draw_values(settings: _Settings, rng: np.random.Generator, columns: int) -> Iterator[Integers]:
     for _ in range(columns):
         yield rng.integers(0, settings.keys, settings.rows, dtype=np.int64)
 
 
-def _strings(values: Integers) -> pa.Array:
+def _write_strings(values: Integers) -> pa.Array:
     """The values as text of one width; only distinct ones are written out."""
     distinct, positions = np.unique(values, return_inverse=True)
     return pa.array([f"key-{value:010d}" for value in distinct.tolist()], pa.string()).take(pa.array(positions))

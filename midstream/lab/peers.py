@@ -42,8 +42,8 @@ class CombinedTrack(ParallelTrack):
 class _CombinedMigration(Parallel):
     _until: dict[int, int] | None = None
 
-    def _left(self) -> int:
-        old = super()._left()
+    def _count_left(self) -> int:
+        old = super()._count_left()
         if old:
             return old
         if self._until is None:

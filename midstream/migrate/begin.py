@@ -33,7 +33,7 @@ def find_strategy(strategy: str | Strategy, strategies: Sequence[Strategy]) -> S
     raise EngineError(f"migrate: unknown strategy {shown(strategy)}; {hint}strategies: {', '.join(names)}")
 
 
-def begun(strategy: Strategy, transition: Transition, strategies: Sequence[Strategy]) -> Executor:
+def begin_migration(strategy: Strategy, transition: Transition, strategies: Sequence[Strategy]) -> Executor:
     """What runs from now on; an error that says which of the strategies work instead if this one cannot do it.
 
     A strategy that would have more than `MOST_PLANS` plans run at once gives way to jisc, and the record says so.

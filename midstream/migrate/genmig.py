@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from midstream.engine.executors.protocol import Executor, PlanExecutor
 from midstream.engine.input.watermark import NONE_YET
-from midstream.engine.joins.combos import Delta, selected
+from midstream.engine.joins.combos import Delta, select
 from midstream.engine.transition import Proposal, Situation
 from midstream.kernels.types import LARGEST, Combos
 from midstream.migrate.record import MICROSECONDS, Recorder
 from midstream.migrate.strategy import CostModel, Strategy, Transition
-from midstream.migrate.tracks import TwoTracks, chosen
+from midstream.migrate.tracks import TwoTracks, select_counted
 from midstream.state import rings
 from midstream.state.indexes import Ints
 from midstream.state.window import BaseWindow
@@ -78,10 +78,10 @@ def _begin(transition: Transition, kind: type[_Split]) -> Executor:
         return transition.fresh(since)
     split = found.latest_end() + 1
     new = transition.fresh(since)
-    return kind(found.executor, new, since, found.windows, transition.recorder, split, _way_begins(found))
+    return kind(found.executor, new, since, found.windows, transition.recorder, split, _find_start(found))
 
 
-def _way_begins(situation: Situation) -> int:
+def _find_start(situation: Situation) -> int:
     """Where the way to the split time begins: at the horizon, or at the oldest row if there is none yet."""
     if situation.horizon != NONE_YET:
         return situation.horizon
@@ -108,7 +108,7 @@ class _Split(TwoTracks):
         self._horizon = horizon
         super().__init__(old, new, since, list(windows), recorder)
 
-    def _left(self) -> int:
+    def _count_left(self) -> int:
         return max(0, self._split - self._horizon)
 
     def after_push(self, horizon: int) -> Executor:
@@ -117,47 +117,51 @@ class _Split(TwoTracks):
 
 
 class _ByReferencePoint(_Split):
-    def _counted(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
+    def _process_counted(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         for combos in self.old.process(deltas, horizon):
-            counted = chosen(combos, np.flatnonzero(combos.starts < self._split))
+            counted = select_counted(combos, np.flatnonzero(combos.starts < self._split))
             if counted is not None:
                 yield counted
         for combos in self._new.process(deltas, horizon):
-            counted = chosen(combos, np.flatnonzero(combos.starts >= self._split))
+            counted = select_counted(combos, np.flatnonzero(combos.starts >= self._split))
             if counted is not None:
                 self._results_of_new += len(counted.starts)
                 yield counted
 
 
 class _Coalesced(_Split):
-    def _counted(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
+    def _process_counted(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         """Halves that meet at T are one result; they are found in one push, because their last row is the same."""
         waiting: list[Combos] = []
         for combos in self.old.process(self._before(deltas), horizon):
             meets = combos.ends == self._split - 1
-            whole = chosen(combos, np.flatnonzero(~meets))
+            whole = select_counted(combos, np.flatnonzero(~meets))
             if whole is not None:
                 yield whole
             if meets.any():
-                waiting.append(_copied(selected(combos, np.flatnonzero(meets))))
-        halves = _concatenated(waiting, len(self._windows))
+                waiting.append(_copy(select(combos, np.flatnonzero(meets))))
+        halves = _concatenate(waiting, len(self._windows))
         for combos in self._new.process(self._after(deltas), horizon):
             self._results_of_new += len(combos.starts)
-            halves, joined = _coalesced(halves, combos)
+            halves, joined = _coalesce(halves, combos)
             yield joined
         if len(halves.starts):
             yield halves
 
     def _before(self, deltas: Mapping[int, Delta]) -> dict[int, Delta]:
         """What the old plan gets: rows that begin before T, cut to end before it."""
-        return _cut(deltas, lambda c: c.starts < self._split, lambda c: (c.starts, np.minimum(c.ends, self._split - 1)))
+        return _cut_deltas(
+            deltas, lambda c: c.starts < self._split, lambda c: (c.starts, np.minimum(c.ends, self._split - 1))
+        )
 
     def _after(self, deltas: Mapping[int, Delta]) -> dict[int, Delta]:
         """What the new plan gets: rows that end at T or later, cut to begin at T."""
-        return _cut(deltas, lambda c: c.ends >= self._split, lambda c: (np.maximum(c.starts, self._split), c.ends))
+        return _cut_deltas(
+            deltas, lambda c: c.ends >= self._split, lambda c: (np.maximum(c.starts, self._split), c.ends)
+        )
 
 
-def _cut(
+def _cut_deltas(
     deltas: Mapping[int, Delta],
     is_given: Callable[[Combos], NDArray[np.bool_]],
     interval: Callable[[Combos], tuple[Ints, Ints]],
@@ -166,21 +170,21 @@ def _cut(
     for number, delta in deltas.items():
         given = np.flatnonzero(is_given(delta.combos))
         if len(given):
-            combos = selected(delta.combos, given)
+            combos = select(delta.combos, given)
             cut[number] = delta.with_combos(Combos(combos.rows, *interval(combos)))
     return cut
 
 
-def _copied(combos: Combos) -> Combos:
+def _copy(combos: Combos) -> Combos:
     return Combos(*(np.array(array) for array in combos))
 
 
-def _concatenated(parts: list[Combos], width: int) -> Combos:
+def _concatenate(parts: list[Combos], width: int) -> Combos:
     nothing = Combos(np.empty((0, width), np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
     return Combos(*(np.concatenate(arrays) for arrays in zip(nothing, *parts, strict=True)))
 
 
-def _coalesced(halves: Combos, combos: Combos) -> tuple[Combos, Combos]:
+def _coalesce(halves: Combos, combos: Combos) -> tuple[Combos, Combos]:
     """The first halves that stay without a partner, and the results, begun where their first half begins, if any."""
     count = len(halves.starts)
     _, group = np.unique(np.concatenate((halves.rows, combos.rows)), axis=0, return_inverse=True)
@@ -191,4 +195,4 @@ def _coalesced(halves: Combos, combos: Combos) -> tuple[Combos, Combos]:
     starts = np.where(has_half, halves.starts[partner] if count else combos.starts, combos.starts)
     alone = np.ones(count, np.bool_)
     alone[partner[has_half]] = False
-    return selected(halves, np.flatnonzero(alone)), Combos(combos.rows, starts, combos.ends)
+    return select(halves, np.flatnonzero(alone)), Combos(combos.rows, starts, combos.ends)

@@ -84,7 +84,7 @@ class Filling:
         self._rows = 0
         self._filled_before = filled.rows
         self.recorder.spend(began)
-        self.recorder.batch(holes, filled.rows, filled.entries, self.executor.missing_bytes())
+        self.recorder.count_push(holes, filled.rows, filled.entries, self.executor.missing_bytes())
         if holes:
             return self
         self.recorder.end()

@@ -20,6 +20,6 @@ class MovingState(Strategy):
         executor = transition.successor(cause)
         transition.recorder.begin(executor.holes(cause))
         executor.complete(cause, transition.situation.horizon)
-        transition.recorder.computed(executor.filled.rows, executor.filled.entries)
+        transition.recorder.count_computed(executor.filled.rows, executor.filled.entries)
         transition.recorder.end()
         return executor

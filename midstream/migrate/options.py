@@ -76,12 +76,12 @@ def read_options(given: Mapping[str, object], strategy: Strategy, strategies: Se
             continue
         changes = option.read(value)
         if option not in strategy.options:
-            raise EngineError(f"migrate: {_misplaced(option, value, strategy, strategies)}")
+            raise EngineError(f"migrate: {_describe_misplaced(option, value, strategy, strategies)}")
         options = replace(options, **changes)
     return options
 
 
-def _misplaced(option: Option, value: object, strategy: Strategy, strategies: Sequence[Strategy]) -> str:
+def _describe_misplaced(option: Option, value: object, strategy: Strategy, strategies: Sequence[Strategy]) -> str:
     has = " and ".join(declared.name for declared in strategy.options) or "no options"
     right = " or ".join(f"strategy={other.name!r}" for other in strategies if option in other.options)
     return (

@@ -18,7 +18,7 @@ from midstream.kernels.types import Combos
 from midstream.migrate.options import HOLD
 from midstream.migrate.record import OLD_ROWS
 from midstream.migrate.strategy import CostModel, Strategy, Transition
-from midstream.migrate.tracks import TwoTracks, chosen
+from midstream.migrate.tracks import TwoTracks, select_counted
 
 
 class ParallelTrack(Strategy):
@@ -63,19 +63,19 @@ class Parallel(TwoTracks):
 
     def or_successor(self) -> Executor:
         """The new plan alone if there is no old row."""
-        if self._left():
+        if self._count_left():
             return self
         if self._held is not None:
             self._held.release()
         self.recorder.end()
         return self._new
 
-    def _counted(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
+    def _process_counted(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         for combos in self.old.process(deltas, horizon):
             is_old = np.zeros(len(combos.starts), np.bool_)
             for number, mark in self._since.items():
                 is_old |= combos.rows[:, number] < mark
-            counted = chosen(combos, np.flatnonzero(is_old))
+            counted = select_counted(combos, np.flatnonzero(is_old))
             if counted is not None:
                 yield counted
         for combos in self._new.process(deltas, horizon):
@@ -88,5 +88,5 @@ class Parallel(TwoTracks):
             self._held.release()
         return executor
 
-    def _left(self) -> int:
+    def _count_left(self) -> int:
         return sum(max(0, mark - self._windows[number].head) for number, mark in self._since.items())

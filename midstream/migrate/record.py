@@ -127,11 +127,11 @@ class Recorder:
         self.current = replace(self.current, holes_left=holes, holes_at_start=holes)
         self._tell()
 
-    def computed(self, rows: int, entries: int) -> None:
+    def count_computed(self, rows: int, entries: int) -> None:
         """So much was computed at the transition."""
         self.current = replace(self.current, rows=rows, entries=entries)
 
-    def batch(self, holes: int, rows: int, entries: int, held: int) -> None:
+    def count_push(self, holes: int, rows: int, entries: int, held: int) -> None:
         """A push has passed."""
         is_first = self.current.phase == "begun"
         self.current = replace(

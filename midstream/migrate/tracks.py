@@ -32,7 +32,7 @@ class TwoTracks(abc.ABC):
         self._windows = windows
         self.recorder = recorder
         self._results_of_new = 0
-        recorder.begin(self._left())
+        recorder.begin(self._count_left())
 
     @property
     def kind(self) -> ExecutorKind:
@@ -44,15 +44,15 @@ class TwoTracks(abc.ABC):
 
     def process(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         began = time.perf_counter()
-        yield from self._counted(deltas, horizon)
+        yield from self._process_counted(deltas, horizon)
         self.recorder.spend(began)
 
     @abc.abstractmethod
-    def _counted(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
+    def _process_counted(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         """The results that count."""
 
     @abc.abstractmethod
-    def _left(self) -> int:
+    def _count_left(self) -> int:
         """What still has to go away; 0 if the old executor is not needed any more."""
 
     def purge(self, horizon: int) -> None:
@@ -67,9 +67,9 @@ class TwoTracks(abc.ABC):
 
     def after_push(self, horizon: int) -> Executor:
         self.old = self.old.after_push(horizon)
-        left = self._left()
+        left = self._count_left()
         rows = sum(max(0, self._windows[number].tail - mark) for number, mark in self._since.items())
-        self.recorder.batch(left, rows, self._results_of_new, self.old.nbytes)
+        self.recorder.count_push(left, rows, self._results_of_new, self.old.nbytes)
         if left:
             return self
         self.recorder.end()
@@ -103,7 +103,7 @@ class TwoTracks(abc.ABC):
         return self.old.state_stats() + self._new.state_stats()
 
 
-def chosen(combos: Combos, places: Ints) -> Combos | None:
+def select_counted(combos: Combos, places: Ints) -> Combos | None:
     """The results at these places, or None if there are none."""
     if len(places) == len(combos.starts):
         return combos

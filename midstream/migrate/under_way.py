@@ -52,7 +52,7 @@ class Migrations:
         old, new = Running(str(pipeline.plan), running.name), Running(str(plan), kind.name)
         recorder = Recorder(chosen.name, chosen.unit, old, new, listener)
         pipeline.begin(
-            lambda situation: begin.begun(
+            lambda situation: begin.begin_migration(
                 chosen, Transition(situation, plan, kind, options, recorder), self._strategies
             )
         )
@@ -60,7 +60,7 @@ class Migrations:
         self._recorders.append(recorder)
         return recorder
 
-    def pushed(self, pipeline: Pipeline) -> None:
+    def after_push(self, pipeline: Pipeline) -> None:
         """A push has passed; the latest migration may have ended those before it."""
         begin.give_way(self._recorders[:-1], pipeline.executor)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from midstream.cql.durations import Duration, duration
 from midstream.cql.names import find_spellings, list_names
-from midstream.engine.input.intake import microseconds
+from midstream.engine.input.intake import to_microseconds
 from midstream.errors import InputError, QueryError, SparkError, did_you_mean, shown
 from midstream.migrate import DEFAULT_STRATEGY, STRATEGIES
 
@@ -142,7 +142,7 @@ def check_schedule(schedule: Any) -> tuple[tuple[int, str], ...]:
         if isinstance(moment, bool) or not isinstance(moment, int | datetime.datetime):
             raise SparkError(f"schedule: {shown(moment)} is not a moment; {right}")
         try:
-            steps.append((microseconds(moment), plan))
+            steps.append((to_microseconds(moment), plan))
         except InputError as problem:
             told = str(problem).removeprefix("push: watermark ")
             raise SparkError(f"schedule: {told}; {right}") from None

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from midstream.cql.model import Query
 from midstream.cql.parse import query as parse_query
-from midstream.engine.snapshot.checkpoint import described, windows_as_json
+from midstream.engine.snapshot.checkpoint import describe_query, windows_as_json
 from midstream.options import EngineOptions
 from midstream.spark.routing.rules import Routing, routing_for
 
@@ -67,7 +67,7 @@ class JoinSpec:
     @cached_property
     def described(self) -> dict[str, Any]:
         """The parts of the query that must not change during the life of a checkpoint, as JSON values."""
-        told: dict[str, Any] = json.loads(json.dumps(described(self.query)))
+        told: dict[str, Any] = json.loads(json.dumps(describe_query(self.query)))
         return told
 
     @cached_property

@@ -48,7 +48,7 @@ def validity_of(array: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_] | None:
     return valid
 
 
-def single(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def make_contiguous(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """A column as one contiguous array."""
     if isinstance(column, pa.ChunkedArray):
         if column.num_chunks == 1:
@@ -79,7 +79,7 @@ def chunks_of(column: pa.ChunkedArray | pa.Array) -> list[pa.Array]:
     return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
 
 
-def packed_validity(valid: NDArray[np.bool_] | None) -> pa.Buffer | None:
+def pack_validity(valid: NDArray[np.bool_] | None) -> pa.Buffer | None:
     """An Arrow validity bitmap."""
     if valid is None or bool(valid.all()):
         return None

@@ -29,7 +29,7 @@ class ArrowColumn:
         if not self._chunks:
             self._first = first
         # A copy, so that the caller's buffers, of which this may be a small slice, are not kept alive.
-        self._chunks.append(_copied(values))
+        self._chunks.append(_copy(values))
         self._sizes.append(sizes.row_bytes(values))
         self.largest = max(self.largest, int(self._sizes[-1].max()))
         while len(self._chunks) > 1 and len(self._chunks[-1]) * 2 >= len(self._chunks[-2]):
@@ -78,7 +78,7 @@ class ArrowColumn:
             self._first += len(self._chunks.pop(0))
             self._sizes.pop(0)
         if self._chunks and (head - self._first) * 2 > len(self._chunks[0]):
-            self._chunks[0] = _copied(self._chunks[0].slice(head - self._first))
+            self._chunks[0] = _copy(self._chunks[0].slice(head - self._first))
             self._sizes[0] = self._sizes[0][head - self._first :].copy()
             self._first = head
         if not self._chunks:
@@ -89,5 +89,5 @@ class ArrowColumn:
         return sum(int(chunk.nbytes) for chunk in self._chunks) + sum(lengths.nbytes for lengths in self._sizes)
 
 
-def _copied(values: pa.Array) -> pa.Array:
+def _copy(values: pa.Array) -> pa.Array:
     return pa.concat_arrays([values, values.slice(0, 0)])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from midstream.kernels import rings as kernels
 from midstream.state import rings
-from midstream.state.arrow import byte_offsets, packed_validity, validity_of, values_of, view
+from midstream.state.arrow import byte_offsets, pack_validity, validity_of, values_of, view
 from midstream.state.arrow_column import ArrowColumn
 
 Rows = NDArray[np.int64]
@@ -30,7 +30,7 @@ class PayloadColumn(Protocol):
         """Keep values for the ids from `first` on; the ring has room for them."""
 
     def take(self, rows: Rows, column: int) -> pa.Array:
-        """The values of the row ids in one column of a matrix of combinations, which `sizes.pieces` has cut."""
+        """The values of the row ids in one column of a matrix of combinations, cut by `sizes.cut_into_pieces`."""
 
     def resize(self, head: int, tail: int, capacity: int) -> None:
         """Change the ring's capacity."""
@@ -69,12 +69,12 @@ class _Validity:
             return None
         flags = np.empty(len(rows), np.uint8)
         kernels.gather(self._flags, rows, column, flags)
-        return packed_validity(flags.view(np.bool_))
+        return pack_validity(flags.view(np.bool_))
 
     def resize(self, head: int, tail: int, capacity: int) -> None:
         self._capacity = capacity
         if self._flags is not None:
-            self._flags = rings.resized(self._flags, head, tail, capacity)
+            self._flags = rings.resize(self._flags, head, tail, capacity)
 
     @property
     def nbytes(self) -> int:
@@ -112,7 +112,7 @@ class FixedColumn:
         return np.full(len(rows), self.type.bit_width // 8, np.int64)
 
     def resize(self, head: int, tail: int, capacity: int) -> None:
-        self._ring = rings.resized(self._ring, head, tail, capacity)
+        self._ring = rings.resize(self._ring, head, tail, capacity)
         self._valid.resize(head, tail, capacity)
 
     def forget(self, head: int) -> None:
@@ -146,7 +146,7 @@ class PairColumn:
         return np.full(len(rows), self.type.bit_width // 8, np.int64)
 
     def resize(self, head: int, tail: int, capacity: int) -> None:
-        self.words = rings.resized(self.words, head, tail, capacity)
+        self.words = rings.resize(self.words, head, tail, capacity)
         self._valid.resize(head, tail, capacity)
 
     def forget(self, head: int) -> None:
@@ -247,8 +247,8 @@ class BytesColumn:
 
     def resize(self, head: int, tail: int, capacity: int) -> None:
         shrinks = capacity < len(self._offsets)
-        self._offsets = rings.resized(self._offsets, head, tail, capacity)
-        self._lengths = rings.resized(self._lengths, head, tail, capacity)
+        self._offsets = rings.resize(self._offsets, head, tail, capacity)
+        self._lengths = rings.resize(self._lengths, head, tail, capacity)
         if shrinks:
             self._rebuild_heap(0)
         self._valid.resize(head, tail, capacity)

@@ -39,9 +39,9 @@ class HashIndex:
 
     def __init__(self, capacity: int, expected: int = 0):
         reserve = rings.capacity_for(max(capacity, expected))
-        buckets = rings.room(_BUCKETS_PER_SLOT * capacity, reserve=_BUCKETS_PER_SLOT * reserve)
+        buckets = rings.make_ring(_BUCKETS_PER_SLOT * capacity, reserve=_BUCKETS_PER_SLOT * reserve)
         buckets[:] = NO_ID
-        self._chains = Chains(buckets, rings.room(capacity, 4, reserve=reserve), draw_seed())
+        self._chains = Chains(buckets, rings.make_ring(capacity, 4, reserve=reserve), draw_seed())
 
     def insert(self, first: int, keys: Ints, starts: Ints, ends: Ints) -> None:
         chains.insert(self._chains, first, keys, starts, ends)
@@ -85,11 +85,11 @@ class HashIndex:
         """
         buckets, slots, seed = self._chains
         is_shared = len(slots) >= _SHARED_FROM and capacity > len(slots)
-        slots = rings.resized(slots, head, tail, capacity)
+        slots = rings.resize(slots, head, tail, capacity)
         if is_shared:
-            self._chains = Chains(rings.repeated(buckets, _BUCKETS_PER_SLOT * capacity), slots, seed)
+            self._chains = Chains(rings.repeat(buckets, _BUCKETS_PER_SLOT * capacity), slots, seed)
         else:
-            self._chains = Chains(rings.room(_BUCKETS_PER_SLOT * capacity), slots, seed)
+            self._chains = Chains(rings.make_ring(_BUCKETS_PER_SLOT * capacity), slots, seed)
             chains.relink(self._chains, head, tail)
 
     @property

@@ -75,16 +75,16 @@ class JoinState:
 
     def _allocate(self, capacity: int, expected: int) -> None:
         reserve = rings.capacity_for(expected)
-        self._starts: Ints = rings.room(capacity, reserve=reserve)
-        self._ends: Ints = rings.room(capacity, reserve=reserve)
-        self._members: Ints = rings.room(capacity, len(self.inputs), reserve=reserve)
+        self._starts: Ints = rings.make_ring(capacity, reserve=reserve)
+        self._ends: Ints = rings.make_ring(capacity, reserve=reserve)
+        self._members: Ints = rings.make_ring(capacity, len(self.inputs), reserve=reserve)
 
     def _make_index(self, signature: Signature, access: Access, expected: int) -> None:
         if access is Access.HASH:
             self.indexes[signature] = HashIndex(self.capacity, expected)
         elif access is Access.SORTED:
             self.indexes[signature] = SortedIndex(self.capacity)
-            self._sorted_keys[signature] = rings.room(self.capacity, reserve=rings.capacity_for(expected))
+            self._sorted_keys[signature] = rings.make_ring(self.capacity, reserve=rings.capacity_for(expected))
         self._measure()
 
     def _measure(self) -> None:
@@ -100,7 +100,7 @@ class JoinState:
         """
         state = cls(inputs, {}, meter=dropped.meter)
         state._starts, state._ends = dropped._starts, dropped._ends
-        state._members = rings.reshaped(dropped._members, len(inputs))
+        state._members = rings.reshape(dropped._members, len(inputs))
         # The first slot again: those at the end may never have been written, and cost when they first are.
         state._head = state._tail = -(-dropped._tail // dropped.capacity) * dropped.capacity
         reused = [index for index in dropped.indexes.values() if isinstance(index, HashIndex)]
@@ -251,11 +251,11 @@ class JoinState:
 
     def _resize(self, capacity: int) -> None:
         head, tail = self._head, self._tail
-        self._starts = rings.resized(self._starts, head, tail, capacity)
-        self._ends = rings.resized(self._ends, head, tail, capacity)
-        self._members = rings.resized(self._members, head, tail, capacity)
+        self._starts = rings.resize(self._starts, head, tail, capacity)
+        self._ends = rings.resize(self._ends, head, tail, capacity)
+        self._members = rings.resize(self._members, head, tail, capacity)
         for signature, keys in self._sorted_keys.items():
-            self._sorted_keys[signature] = rings.resized(keys, head, tail, capacity)
+            self._sorted_keys[signature] = rings.resize(keys, head, tail, capacity)
         for index in self.indexes.values():
             index.resize(head, tail, capacity)
         self.meter.bytes_moved += (tail - head) * self._entry_bytes

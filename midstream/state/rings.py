@@ -40,21 +40,21 @@ def read(ring: Array, first: int, last: int) -> Array:
     return np.concatenate((ring[at:], ring[: at + size - capacity]))
 
 
-def room(capacity: int, *shape: int, reserve: int = 0, dtype: Any = np.int64) -> Array:
+def make_ring(capacity: int, *shape: int, reserve: int = 0, dtype: Any = np.int64) -> Array:
     """An array of so many slots that can grow in place to `reserve` slots; the system gives memory as it is used."""
     return np.empty((max(capacity, reserve), *shape), dtype)[:capacity]
 
 
-def reshaped(ring: Array, width: int) -> Array:
+def reshape(ring: Array, width: int) -> Array:
     """Slots of another width, as many, with any content; in the same memory if that is enough."""
     whole = ring.base if isinstance(ring.base, np.ndarray) else ring
     capacity = len(ring)
     if whole.size < capacity * width:
-        return room(capacity, width, dtype=ring.dtype)
+        return make_ring(capacity, width, dtype=ring.dtype)
     return whole.reshape(-1)[: capacity * width].reshape(capacity, width)
 
 
-def _grown(ring: Array, capacity: int) -> Array | None:
+def _grow(ring: Array, capacity: int) -> Array | None:
     """The same memory as a larger array, if there is reserve."""
     whole = ring.base
     if isinstance(whole, np.ndarray) and len(whole) >= capacity > len(ring) and whole.shape[1:] == ring.shape[1:]:
@@ -62,11 +62,11 @@ def _grown(ring: Array, capacity: int) -> Array | None:
     return None
 
 
-def resized(ring: Array, head: int, tail: int, capacity: int) -> Array:
+def resize(ring: Array, head: int, tail: int, capacity: int) -> Array:
     """A ring of another capacity with the same values at the same ids. The old one is not to be used any more."""
-    bigger = _grown(ring, capacity)
+    bigger = _grow(ring, capacity)
     if bigger is None:
-        bigger = room(capacity, *ring.shape[1:], reserve=_RESERVE * capacity, dtype=ring.dtype)
+        bigger = make_ring(capacity, *ring.shape[1:], reserve=_RESERVE * capacity, dtype=ring.dtype)
         write(bigger, head, read(ring, head, tail))
         return bigger
     before = len(ring)
@@ -78,11 +78,11 @@ def resized(ring: Array, head: int, tail: int, capacity: int) -> Array:
     return bigger
 
 
-def repeated(array: Array, length: int) -> Array:
+def repeat(array: Array, length: int) -> Array:
     """An array that repeats another one until it is so long."""
-    longer = _grown(array, length)
+    longer = _grow(array, length)
     if longer is None:
-        longer = room(length, reserve=_RESERVE * length)
+        longer = make_ring(length, reserve=_RESERVE * length)
         longer[: len(array)] = array
     for at in range(len(array), length, len(array)):
         longer[at : at + len(array)] = longer[: len(array)]

@@ -3,7 +3,7 @@
 Text, binaries and lists of Arrow have offsets of 32 bits: one array of them holds less than 2 GiB. Windows, snapshots
 and pushes hold more, in several arrays. What is made of many values, results above all, is made in pieces of about
 `PIECE_BYTES`: small enough for an expression to make values of it that are several times as long. If it makes
-longer ones, it finds out before it fills an array beyond `ARRAY_BYTES`, and `in_pieces` gives it fewer rows.
+longer ones, it finds out before it fills an array beyond `ARRAY_BYTES`, and `make_in_pieces` gives it fewer rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Made = TypeVar("_Made")
 
 
 class ArrayTooLargeError(Exception):
-    """Values of several rows need more bytes than one array holds; `in_pieces` tries again with fewer rows."""
+    """Values of several rows need more bytes than one array holds; `make_in_pieces` tries again with fewer rows."""
 
     def __init__(self, needed: int):
         super().__init__(f"{needed:,} bytes are more than one array holds")
@@ -39,7 +39,7 @@ class ArrayTooLargeError(Exception):
         self.pieces = -(-needed // ARRAY_BYTES)
 
 
-def in_pieces(make: Callable[[int, int], _Made], begin: int, end: int) -> Iterator[_Made]:
+def make_in_pieces(make: Callable[[int, int], _Made], begin: int, end: int) -> Iterator[_Made]:
     """What `make` makes of the rows from `begin` to `end`: all at once, or in pieces where that is too large.
 
     `make` may raise `ArrayTooLargeError` for any rows but a single one.
@@ -54,7 +54,7 @@ def in_pieces(make: Callable[[int, int], _Made], begin: int, end: int) -> Iterat
     assert pieces > 1, "what fails for several rows has to be possible, or null, for each of them"
     bounds = [begin + (end - begin) * piece // pieces for piece in range(pieces + 1)]
     for first, last in pairwise(bounds):
-        yield from in_pieces(make, first, last)
+        yield from make_in_pieces(make, first, last)
 
 
 class Sized(Protocol):
@@ -68,7 +68,7 @@ class Sized(Protocol):
         """The bytes of the values of the row ids in one column of a matrix of combinations."""
 
 
-def pieces(columns: Sequence[tuple[Sized, int]], rows: NDArray[np.int64]) -> Iterator[slice]:
+def cut_into_pieces(columns: Sequence[tuple[Sized, int]], rows: NDArray[np.int64]) -> Iterator[slice]:
     """Cut a matrix of combinations so that no piece has much more than `PIECE_BYTES` of values of these columns.
 
     A column is given with its place in the matrix. Where no value can be large nothing is looked at.

@@ -26,7 +26,7 @@ from midstream.state.columns import PayloadColumn, make_column
 from midstream.state.expiry import ArrivalNumbers, expiry_of
 from midstream.state.indexes import HashIndex, Ints, SortedIndex
 from midstream.state.meter import Meter
-from midstream.state.sizes import pieces
+from midstream.state.sizes import cut_into_pieces
 
 #: A payload column: one of the source's columns by its name, or the values behind the codes of a key class by the
 #: class's number. A number is never taken for a column of the user's, whatever that is called.
@@ -49,7 +49,7 @@ class WindowLayout:
 
 
 @dataclass
-class Arrived:
+class WindowRows:
     """Rows that enter an input: integers by number of class and band, payload by name.
 
     `arrivals` and `ordinals` number the rows for ROWS windows; `stream_arrivals` are the numbers of all rows that came,
@@ -141,7 +141,7 @@ class BaseWindow:
         self._resize(rings.capacity_for(needed))
         return None
 
-    def append(self, rows: Arrived) -> int:
+    def append(self, rows: WindowRows) -> int:
         """Take in rows, for which `make_room` has made room, and index them; the first one's id."""
         first = self.tail
         rings.write(self.starts, first, rows.starts)
@@ -166,7 +166,7 @@ class BaseWindow:
             self._number(first, rows)
         return first
 
-    def _number(self, first: int, rows: Arrived) -> None:
+    def _number(self, first: int, rows: WindowRows) -> None:
         assert rows.arrivals is not None and rows.ordinals is not None and rows.stream_arrivals is not None
         rings.write(self.arrivals, first, rows.arrivals)
         rings.write(self._ordinals, first, rows.ordinals)
@@ -211,32 +211,30 @@ class BaseWindow:
 
     def _resize(self, capacity: int) -> None:
         head, tail = self.head, self.tail
-        self.starts = rings.resized(self.starts, head, tail, capacity)
-        self.ends = rings.resized(self.ends, head, tail, capacity)
-        self.codes = {number: rings.resized(ring, head, tail, capacity) for number, ring in self.codes.items()}
-        self.band_codes = {
-            number: rings.resized(ring, head, tail, capacity) for number, ring in self.band_codes.items()
-        }
+        self.starts = rings.resize(self.starts, head, tail, capacity)
+        self.ends = rings.resize(self.ends, head, tail, capacity)
+        self.codes = {number: rings.resize(ring, head, tail, capacity) for number, ring in self.codes.items()}
+        self.band_codes = {number: rings.resize(ring, head, tail, capacity) for number, ring in self.band_codes.items()}
         if self.layout.tracks_arrivals:
-            self.arrivals = rings.resized(self.arrivals, head, tail, capacity)
-            self._ordinals = rings.resized(self._ordinals, head, tail, capacity)
-            self.arrival_ends = rings.resized(self.arrival_ends, head, tail, capacity)
+            self.arrivals = rings.resize(self.arrivals, head, tail, capacity)
+            self._ordinals = rings.resize(self._ordinals, head, tail, capacity)
+            self.arrival_ends = rings.resize(self.arrival_ends, head, tail, capacity)
         parts: Iterable[PayloadColumn | HashIndex] = (*self.columns.values(), *self.hash_indexes.values())
         for part in parts:
             part.resize(head, tail, capacity)
         self.meter.bytes_moved += len(self) * self._row_bytes
         self.capacity = capacity
 
-    def held(self, ids: Ints) -> Arrived:
+    def held(self, ids: Ints) -> WindowRows:
         """The rows with these ids, as if they arrived; ROWS windows are not renumbered and may not be asked."""
         slots = ids & (self.capacity - 1)
         matrix = np.ascontiguousarray(ids.reshape(-1, 1))
-        return Arrived(
+        return WindowRows(
             self.starts[slots],
             self.ends[slots],
             {number: ring[slots] for number, ring in self.codes.items()},
             {number: ring[slots] for number, ring in self.band_codes.items()},
-            {name: _taken(column, matrix) for name, column in self.columns.items()},
+            {name: _take(column, matrix) for name, column in self.columns.items()},
             self.arrivals[slots] if self.layout.tracks_arrivals else None,
             self._ordinals[slots] if self.layout.tracks_arrivals else None,
         )
@@ -267,9 +265,9 @@ class BaseWindow:
         return own + sum(part.nbytes for part in parts)
 
 
-def _taken(column: PayloadColumn, ids: Ints) -> pa.Array | pa.ChunkedArray:
+def _take(column: PayloadColumn, ids: Ints) -> pa.Array | pa.ChunkedArray:
     """The values of many rows, in as many arrays as their type needs for them."""
-    taken = [column.take(ids[piece], 0) for piece in pieces([(column, 0)], ids)]
+    taken = [column.take(ids[piece], 0) for piece in cut_into_pieces([(column, 0)], ids)]
     return taken[0] if len(taken) == 1 else pa.chunked_array(taken, column.type)
 
 

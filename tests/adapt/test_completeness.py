@@ -10,8 +10,8 @@ import pytest
 
 from midstream.adapt.completeness import (
     expected_complete_states,
-    harmonic,
     probability_of_distance,
+    sum_harmonic,
     variance_of_complete_states,
 )
 from midstream.errors import EngineError
@@ -43,14 +43,14 @@ def test_exact_moments_by_enumeration_of_all_exchanges(joins: int) -> None:
         complete = complete_after_exchange(joins, low, high)
         mean += share * complete
         second += share * complete**2
-    assert whole == joins * (harmonic(joins) - 1)
+    assert whole == joins * (sum_harmonic(joins) - 1)
     assert expected_complete_states(joins) == mean
     assert variance_of_complete_states(joins) == second - mean**2
 
 
 @pytest.mark.parametrize("joins", [2, 3, 7, 40, 200])
 def test_the_forms_printed_in_the_paper_are_the_same(joins: int) -> None:
-    h = harmonic(joins)
+    h = sum_harmonic(joins)
     assert expected_complete_states(joins) == (2 * joins * h - 3 * joins + 1) / (2 * h - 2)
     printed = (2 * joins**2 * h - 5 * joins**2 + 6 * joins - 2 * h - 1) / (12 * (h - 1) ** 2)
     assert variance_of_complete_states(joins) == printed
@@ -87,7 +87,7 @@ def test_the_share_of_complete_states_goes_to_one_and_its_spread_to_zero() -> No
     assert shares == sorted(shares) and shares[-1] > 0.94
     assert spreads == sorted(spreads, reverse=True) and spreads[-1] < 0.02
     # The distance to 1 is 1 / (2 ln n) in the limit.
-    assert (1 - shares[-1]) * 2 * (float(harmonic(10_000)) - 1) == pytest.approx(1.0, rel=1e-3)
+    assert (1 - shares[-1]) * 2 * (float(sum_harmonic(10_000)) - 1) == pytest.approx(1.0, rel=1e-3)
 
 
 def test_one_join_has_no_exchange() -> None:

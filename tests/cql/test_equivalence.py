@@ -22,7 +22,7 @@ from midstream.cql.expressions import Reader
 from midstream.cql.model import Band, Cast, Column, Expr, Literal, Query
 from midstream.cql.names import Scope
 from midstream.cql.syntax import Source
-from midstream.engine.joins.access import float_ranges
+from midstream.engine.joins.access import find_float_ranges
 from midstream.state.keys import codes_of
 
 TYPES = {
@@ -119,7 +119,7 @@ def in_band(band: Band, rows: tuple[Row, Row]) -> bool:
 
 
 def _is_found(partner: float, value: float, bounds: tuple[float | None, float | None], band: Band) -> bool:
-    lows, highs = float_ranges(np.array([value], np.float64), *bounds, band.rounding)
+    lows, highs = find_float_ranges(np.array([value], np.float64), *bounds, band.rounding)
     (code,) = codes_of(pa.array([partner], pa.float64()))
     return bool(lows[0] <= code <= highs[0])
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from midstream.cql.model import Query
 from midstream.engine.input.watermark import NONE_YET
-from midstream.engine.joins.combos import selected
+from midstream.engine.joins.combos import select
 from midstream.engine.operators.results import ResultBuilder
 from midstream.engine.operators.stage import StoredStage
 from midstream.kernels.types import Combos
@@ -52,7 +52,7 @@ class ByStep:
         self._stored = []
 
     def _given_out(self, goes: np.ndarray) -> Iterator[pa.Table]:
-        leaving, self._waiting = (selected(self._waiting, np.flatnonzero(chosen)) for chosen in (goes, ~goes))
+        leaving, self._waiting = (select(self._waiting, np.flatnonzero(chosen)) for chosen in (goes, ~goes))
         if len(leaving.starts):
             yield from self._builder.take(leaving)
 
@@ -69,7 +69,7 @@ class ByStep:
     def snapshot(self) -> StoredStage:
         tables = {f"{place} {begin}": table for place, (begin, table) in enumerate(self._stored)}
         for place, begin in enumerate(self._waiting.starts.tolist()):
-            result = selected(self._waiting, np.array([place]))
+            result = select(self._waiting, np.array([place]))
             tables[f"{len(self._stored) + place} {begin}"] = pa.concat_tables(self._builder.take(result))
         return StoredStage(self._schema.empty_table(), tables)
 

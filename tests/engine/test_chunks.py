@@ -10,16 +10,16 @@ import pytest
 
 import midstream as ms
 from midstream.engine.input import batch
-from midstream.engine.input.batch import Accepted, chunks, in_order, number_arrivals
+from midstream.engine.input.batch import StreamRows, cut_into_chunks, number_arrivals, sort_by_time
 from midstream.kernels.types import LARGEST
 
 from .audit import Count, audit
 from .small import CASES, Small, draw_plan, draw_pushes, sorted_rows
 
 
-def draw_accepted(rng: np.random.Generator, sizes: dict[str, int], spread: int) -> dict[str, Accepted]:
+def draw_stream_rows(rng: np.random.Generator, sizes: dict[str, int], spread: int) -> dict[str, StreamRows]:
     return {
-        stream: Accepted(rng.integers(0, spread, size), {"at": pa.array(range(size), pa.int64())})
+        stream: StreamRows(rng.integers(0, spread, size), {"at": pa.array(range(size), pa.int64())})
         for stream, size in sizes.items()
     }
 
@@ -32,17 +32,18 @@ def test_results_do_not_depend_on_chunks(small: Small, chunk: int, monkeypatch: 
     query = small.query()
     whole, cut = (ms.Engine(query, plan=draw_plan(rng, small.size)) for _ in range(2))
     count, results, seen = Count(), 0, []
-    original = batch.chunks
+    original = batch.cut_into_chunks
     monkeypatch.setattr(batch, "_SAMPLED", 1)
     for step, push in enumerate(draw_pushes(rng, small, 25, pace=24, most=9)):
         monkeypatch.setattr(batch, "CHUNK_ROWS", 1 << 17)
         wanted = sorted_rows(whole.push(push))
         monkeypatch.setattr(batch, "CHUNK_ROWS", chunk)
         monkeypatch.setattr(
-            "midstream.engine.pipeline.chunks", lambda rows: (seen.append(part) or part for part in original(rows))
+            "midstream.engine.pipeline.cut_into_chunks",
+            lambda rows: (seen.append(part) or part for part in original(rows)),
         )
         assert sorted_rows(cut.push(push)) == wanted
-        monkeypatch.setattr("midstream.engine.pipeline.chunks", original)
+        monkeypatch.setattr("midstream.engine.pipeline.cut_into_chunks", original)
         results += len(wanted)
         if step == 12:
             cut = ms.Engine.restore(query, cut.snapshot(), plan=draw_plan(rng, small.size))
@@ -57,12 +58,12 @@ def test_chunks_are_a_partition_in_order_of_time(seed: int, size: int, monkeypat
     monkeypatch.setattr(batch, "CHUNK_ROWS", size)
     monkeypatch.setattr(batch, "_SAMPLED", 1)
     rng = np.random.default_rng([seed, size])
-    accepted = draw_accepted(rng, {"a": 40, "b": int(rng.integers(0, 30)), "c": 0}, spread=30)
+    accepted = draw_stream_rows(rng, {"a": 40, "b": int(rng.integers(0, 30)), "c": 0}, spread=30)
     rows = {
         stream: list(zip(stream_rows.times, stream_rows.columns["at"].to_pylist(), strict=True))
         for stream, stream_rows in accepted.items()
     }
-    made = list(chunks(accepted))
+    made = list(cut_into_chunks(accepted))
     assert len(made) > 3
     latest = -1
     for at, chunk in enumerate(made):
@@ -80,18 +81,18 @@ def test_chunks_are_a_partition_in_order_of_time(seed: int, size: int, monkeypat
 
 
 def test_a_small_push_is_one_chunk_as_it_came() -> None:
-    accepted = draw_accepted(np.random.default_rng(1), {"a": 10, "b": 5}, spread=9)
-    (chunk,) = chunks(accepted)
+    accepted = draw_stream_rows(np.random.default_rng(1), {"a": 10, "b": 5}, spread=9)
+    (chunk,) = cut_into_chunks(accepted)
     assert chunk.rows is accepted and chunk.unprocessed_from == LARGEST
-    (nothing,) = chunks({})
+    (nothing,) = cut_into_chunks({})
     assert nothing.rows == {}
 
 
 def test_arrivals_go_by_time_then_stream_then_position() -> None:
     rng = np.random.default_rng(2)
     accepted = {
-        stream: in_order(stream_rows)
-        for stream, stream_rows in draw_accepted(rng, {"b": 30, "a": 20}, spread=8).items()
+        stream: sort_by_time(stream_rows)
+        for stream, stream_rows in draw_stream_rows(rng, {"b": 30, "a": 20}, spread=8).items()
     }
     number_arrivals(accepted, 100)
     listed = [
@@ -105,7 +106,7 @@ def test_arrivals_go_by_time_then_stream_then_position() -> None:
 
 
 def test_rows_in_order_are_left_alone() -> None:
-    ordered = Accepted(np.array([1, 1, 2]), {"at": pa.array([0, 1, 2])})
-    assert in_order(ordered) is ordered
-    other = in_order(Accepted(np.array([2, 1, 2, 1]), {"at": pa.array([0, 1, 2, 3])}))
+    ordered = StreamRows(np.array([1, 1, 2]), {"at": pa.array([0, 1, 2])})
+    assert sort_by_time(ordered) is ordered
+    other = sort_by_time(StreamRows(np.array([2, 1, 2, 1]), {"at": pa.array([0, 1, 2, 3])}))
     assert other.times.tolist() == [1, 1, 2, 2] and other.columns["at"].to_pylist() == [1, 3, 0, 2]

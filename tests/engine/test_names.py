@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.engine.snapshot.checkpoint import described
+from midstream.engine.snapshot.checkpoint import describe_query
 
 
 def test_a_column_called_like_the_values_of_a_computed_key() -> None:
@@ -53,5 +53,5 @@ def test_a_column_called_like_an_expression_is_not_taken_for_it() -> None:
     """What a snapshot is compared by tells names from expressions."""
     schema = pa.schema({"x": pa.int64(), "x > 1": pa.bool_(), "ts": pa.int64()})
     texts = [f"SELECT a.ts FROM a [UNBOUNDED] WHERE {where}" for where in ("a.x > 1", "a.`x > 1`")]
-    expression, column = (described(ms.query(text, {"a": schema}, "ts")) for text in texts)
+    expression, column = (describe_query(ms.query(text, {"a": schema}, "ts")) for text in texts)
     assert expression["filters"] != column["filters"]

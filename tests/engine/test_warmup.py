@@ -17,7 +17,7 @@ import pytest
 from numba import njit
 
 from midstream import kernels
-from midstream.engine.compiling import all_kernels, told
+from midstream.engine.compiling import all_kernels, tell_compiling
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,7 +66,7 @@ def some_kernels(count: int) -> list[Any]:
 def test_a_terminal_shows_one_line_that_counts_up() -> None:
     made, screen = some_kernels(3), Screen()
     made[1](np.zeros(1))
-    with told(made, screen):
+    with tell_compiling(made, screen):
         for kernel in made:
             kernel(np.zeros(1))
     *counted, last = screen.getvalue().split("\r")[1:]
@@ -79,7 +79,7 @@ def test_a_terminal_shows_one_line_that_counts_up() -> None:
 def test_elsewhere_there_are_a_few_lines_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """At a level that Python shows if nobody has set up logging."""
     made, stream = some_kernels(5), io.StringIO()
-    with told(made, stream):
+    with tell_compiling(made, stream):
         for kernel in made:
             kernel(np.zeros(1))
     assert stream.getvalue() == ""
@@ -92,7 +92,7 @@ def test_elsewhere_there_are_a_few_lines_of_the_log(caplog: pytest.LogCaptureFix
 def test_nothing_is_said_of_kernels_that_are_ready_or_of_others(caplog: pytest.LogCaptureFixture) -> None:
     (ready, other), screen = some_kernels(2), Screen()
     ready(np.zeros(1))
-    with told([ready], screen):
+    with tell_compiling([ready], screen):
         ready(np.zeros(1))
         other(np.zeros(1))
     assert screen.getvalue() == "" and not caplog.records

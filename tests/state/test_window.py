@@ -8,7 +8,7 @@ import pytest
 
 from midstream.cql.windows import WindowKind, window_of
 from midstream.kernels.types import LARGEST, SMALLEST
-from midstream.state.window import Arrived, BaseWindow, Renumbering, WindowLayout, composite
+from midstream.state.window import BaseWindow, Renumbering, WindowLayout, WindowRows, composite
 
 RANGE = 20
 FAR = 10**9
@@ -20,10 +20,10 @@ def layout(kind: WindowKind = WindowKind.RANGE, size: int = RANGE, tracks_arriva
     return WindowLayout(window_of(kind, size), (0, 3), (1,), payload, tracks_arrivals)
 
 
-def arrived(rows: list[Row]) -> Arrived:
+def make_rows(rows: list[Row]) -> WindowRows:
     starts, ends, key, other, text, value = ([row[at] for row in rows] for at in range(6))
     integers = [np.array(values, np.int64) for values in (starts, ends, key, other)]
-    return Arrived(
+    return WindowRows(
         integers[0],
         integers[1],
         {0: integers[2], 3: integers[3]},
@@ -51,7 +51,7 @@ class Model:
         renumbering = self.window.make_room(len(rows), watermark)
         if renumbering is not None:
             self._renumber(renumbering)
-        first = self.window.append(arrived(rows))
+        first = self.window.append(make_rows(rows))
         assert first == self.window.tail - len(rows)
         self.rows.update(enumerate(rows, first))
 
@@ -71,7 +71,7 @@ class Model:
         window = self.window
         assert list(self.rows) == list(range(window.head, window.tail))
         held = window.held(np.arange(window.head, window.tail))
-        wanted = arrived(list(self.rows.values()))
+        wanted = make_rows(list(self.rows.values()))
         assert held.starts.tolist() == wanted.starts.tolist() and held.ends.tolist() == wanted.ends.tolist()
         for number in (0, 3):
             assert held.codes[number].tolist() == wanted.codes[number].tolist()
@@ -147,7 +147,7 @@ def test_packing_is_only_for_windows_that_are_mostly_dead(kept_share: float) -> 
     live = int(64 * kept_share)
     rows = [draw_row(rng, 500) for _ in range(live)] + [draw_row(rng, 0) for _ in range(64 - live)]
     assert window.make_room(64, 0) is None
-    window.append(arrived(rows))
+    window.append(make_rows(rows))
     renumbering = window.make_room(1, 100)
     assert (renumbering is not None) == (kept_share < 0.5)
     if renumbering is not None:
@@ -167,7 +167,7 @@ def test_windows_without_an_end_forget_nothing(kind: WindowKind) -> None:
     for _ in range(30):
         rows = [(*draw_row(rng, 0)[:1], int(LARGEST), *draw_row(rng, 0)[2:]) for _ in range(10)]
         assert window.make_room(10, FAR) is None
-        window.append(arrived(rows))
+        window.append(make_rows(rows))
         window.purge(FAR)
     assert (window.head, window.tail) == (1, 301)
 
@@ -184,7 +184,7 @@ def test_a_rows_window_is_numbered(seed: int, size: int) -> None:
         count = int(rng.integers(0, 7))
         numbers = (stream[-1] if stream else 0) + np.cumsum(rng.integers(1, 5, count))
         keeps = np.flatnonzero(rng.random(count) < 0.6)
-        rows = arrived([(0, int(LARGEST), 1, 1, "", None)] * len(keeps))
+        rows = make_rows([(0, int(LARGEST), 1, 1, "", None)] * len(keeps))
         rows.arrivals, rows.ordinals = numbers[keeps], keeps + len(stream)
         rows.stream_arrivals, rows.first_ordinal = numbers, len(stream)
         window.make_room(len(rows), int(SMALLEST))

@@ -42,7 +42,7 @@ class HeldState:
 
 
 @dataclass(frozen=True)
-class Filled:
+class FillCounts:
     """What filling missing combinations has taken so far: rows that were filled, and entries stored for them."""
 
     rows: int = 0
@@ -116,7 +116,7 @@ class PlanExecutor(Executor, Protocol):
         """The bytes of the records of what is missing."""
 
     @property
-    def filled(self) -> Filled:
+    def filled(self) -> FillCounts:
         """What filling has taken so far."""
 
     def fill_some(self, limit: int, horizon: int, cause: Cause) -> int:

@@ -17,8 +17,8 @@ import numpy as np
 
 from midstream.cql.model import Query
 from midstream.engine.executors.known_rows import KnownRows
-from midstream.engine.executors.protocol import Filled, HeldState, IndexUsed
-from midstream.engine.joins.combos import Delta, emitted, result_block
+from midstream.engine.executors.protocol import FillCounts, HeldState, IndexUsed
+from midstream.engine.joins.combos import Delta, emit, make_result_block
 from midstream.engine.joins.comparison import StateShape
 from midstream.engine.joins.nodes import add_indexes
 from midstream.engine.joins.routes import Route
@@ -75,8 +75,8 @@ class StemsExecutor:
         if len(route.inputs) == 1:
             yield delta.combos
             return
-        block = result_block(len(route.inputs), route.least_block, len(delta))
-        yield from emitted(route.matches(delta, block, before, self._known.since), block, self._orders[route.inputs[0]])
+        block = make_result_block(len(route.inputs), route.least_block, len(delta))
+        yield from emit(route.matches(delta, block, before, self._known.since), block, self._orders[route.inputs[0]])
 
     def purge(self, horizon: int) -> None:
         """Nothing is kept but what the windows hold."""
@@ -134,8 +134,8 @@ class StemsExecutor:
         return 0
 
     @property
-    def filled(self) -> Filled:
-        return Filled()
+    def filled(self) -> FillCounts:
+        return FillCounts()
 
     def fill_some(self, limit: int, horizon: int, cause: Cause) -> int:
         return 0

@@ -16,13 +16,21 @@ import numpy as np
 
 from midstream.cql.model import Query
 from midstream.engine.executors.known_rows import KnownRows
-from midstream.engine.executors.protocol import Filled, HeldState, IndexUsed
-from midstream.engine.joins.combos import Block, Delta, emitted, heads_of, result_block
+from midstream.engine.executors.protocol import FillCounts, HeldState, IndexUsed
+from midstream.engine.joins.combos import Block, Delta, emit, heads_of, make_result_block
 from midstream.engine.joins.comparison import StateShape, compare_states, state_shapes
 from midstream.engine.joins.evicting import evict
 from midstream.engine.joins.filling import Filler, drain, store
 from midstream.engine.joins.level_filling import LevelFiller
-from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode, add_indexes, build, index, indexes_used
+from midstream.engine.joins.nodes import (
+    JoinNode,
+    LeafNode,
+    LiveNode,
+    add_indexes,
+    build_tree,
+    index_state,
+    indexes_used,
+)
 from midstream.engine.joins.probing import Prober
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import SMALLEST, Combos
@@ -87,7 +95,7 @@ class TreeExecutor:
         self._windows = windows
         self._known = KnownRows(since)
         self._shapes = state_shapes(query, plan, keeps_root)
-        self._root = build(query, plan.root, windows)
+        self._root = build_tree(query, plan.root, windows)
         self._order = np.argsort(self._root.inputs)  # of columns, to have results in the order of FROM
         if keeps_root and isinstance(self._root, JoinNode):
             self._root.keep_results(windows)
@@ -132,7 +140,7 @@ class TreeExecutor:
         assert node.state is not None
         if node.inputs == old.inputs:
             node.state = old
-            index(node, self._windows)
+            index_state(node, self._windows)
         else:
             node.state.missing = old.missing.reordered(node.inputs)
             store(node, Delta(node.inputs, old.entries(node.inputs), self._windows))
@@ -173,9 +181,9 @@ class TreeExecutor:
         return (node for node in self.joins() if node.state is not None and node.state.missing.is_due_to(cause))
 
     @property
-    def filled(self) -> Filled:
+    def filled(self) -> FillCounts:
         """What filling has taken so far."""
-        return Filled(self.filler.rows_filled, self.filler.entries_filled)
+        return FillCounts(self.filler.rows_filled, self.filler.entries_filled)
 
     def migrations(self) -> Iterator[object]:
         """None: a plan that runs alone is no migration."""
@@ -218,11 +226,11 @@ class TreeExecutor:
             self.filler.fill_ahead(joins, deltas, horizon)
         chunk = _Chunk(deltas, {number: int(delta.ids[0]) for number, delta in deltas.items() if len(delta)}, horizon)
         left, right = self._delta(root.left, chunk), self._delta(root.right, chunk)
-        block = result_block(len(root.inputs), root.least_block, max(len(left), len(right)))
+        block = make_result_block(len(root.inputs), root.least_block, max(len(left), len(right)))
         steps = self._pairs(root, left, right, block, chunk)
         if root.state is not None:
             steps = self._keeping(steps, root, block)
-        yield from emitted(steps, block, self._order)
+        yield from emit(steps, block, self._order)
 
     def _keeping(self, steps: Iterator[None], root: JoinNode, block: Block) -> Iterator[None]:
         """The same steps; the results are stored before the block is emptied, and at the end."""

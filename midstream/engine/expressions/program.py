@@ -27,7 +27,7 @@ from midstream.engine.expressions import decimals, given, numbers, predicates, s
 from midstream.engine.expressions.casts import conversion
 from midstream.engine.expressions.limits import limit_kernel
 from midstream.engine.expressions.vectors import Kernel, Value, computed_in, constant, reader, writer
-from midstream.state.sizes import ArrayTooLargeError, in_pieces
+from midstream.state.sizes import ArrayTooLargeError, make_in_pieces
 
 Columns = Mapping[tuple[int, str], pa.Array]
 
@@ -109,7 +109,7 @@ class Evaluator:
     def __call__(self, columns: Columns, length: int) -> pa.Array:
         """The expression's value for every row, as an array of its type.
 
-        Raises `ArrayTooLargeError` if several rows are too many bytes for one array on the way; `in_pieces` helps.
+        Raises `ArrayTooLargeError` if several rows are too many bytes for one array on the way; `make_in_pieces` helps.
         """
         if self._column is not None:
             return columns[self._column]
@@ -120,7 +120,7 @@ class Evaluator:
         try:
             return self(columns, length)
         except ArrayTooLargeError:
-            parts = in_pieces(lambda begin, end: self(_slice(columns, begin, end), end - begin), 0, length)
+            parts = make_in_pieces(lambda begin, end: self(_slice(columns, begin, end), end - begin), 0, length)
             return pa.chunked_array(list(parts), self.expr.type)
 
     def mask(self, columns: Columns, length: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -134,7 +134,9 @@ class Evaluator:
         try:
             return self._true_where(columns, length)
         except ArrayTooLargeError:
-            parts = in_pieces(lambda begin, end: self._true_where(_slice(columns, begin, end), end - begin), 0, length)
+            parts = make_in_pieces(
+                lambda begin, end: self._true_where(_slice(columns, begin, end), end - begin), 0, length
+            )
             return np.concatenate(list(parts))
 
     def _true_where(self, columns: Columns, length: int) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -20,14 +20,14 @@ from midstream.kernels.types import EARLIEST, SMALLEST
 from midstream.state.arrow import validity_of
 from midstream.state.indexes import Ints
 from midstream.state.keys import codes_of, is_hashed
-from midstream.state.window import Arrived, PayloadName, WindowLayout
+from midstream.state.window import PayloadName, WindowLayout, WindowRows
 
 
 @dataclass(frozen=True)
 class Reading:
     """What an input has read: which rows passed its filters, which of them it kept (None: all), and what of these."""
 
-    rows: Arrived
+    rows: WindowRows
     passed: NDArray[np.bool_] | None
     kept: NDArray[np.bool_] | None
 
@@ -113,7 +113,7 @@ class InputReader:
         elif kept is not None:
             times = times[kept]
         starts, ends = self._input.window.intervals(times)
-        arrived = Arrived(
+        arrived = WindowRows(
             starts,
             ends,
             {at: codes_of(array) for at, array in values.items()},
@@ -145,7 +145,7 @@ class Numbers:
         """Those of a static table, whose rows were there before anything arrived."""
         return cls(np.full(length, SMALLEST), 0)
 
-    def give(self, rows: Arrived, kept: NDArray[np.bool_] | None) -> None:
+    def give(self, rows: WindowRows, kept: NDArray[np.bool_] | None) -> None:
         """Number the rows that were kept."""
         ordinals = np.arange(self._first_ordinal, self._first_ordinal + len(self._arrivals))
         rows.arrivals = self._arrivals if kept is None else self._arrivals[kept]

@@ -22,11 +22,11 @@ _SAMPLED = 64
 
 
 @dataclass
-class Accepted:
+class StreamRows:
     """Accepted rows of one stream: event times, needed columns, and arrival numbers if the query has ROWS windows.
 
     `large` has the types of the columns whose values can be large. Where they are more than one array of that type
-    holds, the column has the type's wide form, until `chunks` has cut it.
+    holds, the column has the type's wide form, until `cut_into_chunks` has cut it.
     """
 
     times: Ints
@@ -37,18 +37,18 @@ class Accepted:
     def __len__(self) -> int:
         return len(self.times)
 
-    def taken(self, places: Ints) -> Accepted:
+    def take(self, places: Ints) -> StreamRows:
         """The rows at these places, in this order."""
         chosen = pa.array(places)
-        return Accepted(
+        return StreamRows(
             self.times[places],
             {name: values.take(chosen) for name, values in self.columns.items()},
             self.large,
             None if self.arrivals is None else self.arrivals[places],
         )
 
-    def part(self, begin: int, end: int) -> Accepted:
-        return Accepted(
+    def cut(self, begin: int, end: int) -> StreamRows:
+        return StreamRows(
             self.times[begin:end],
             {name: values.slice(begin, end - begin) for name, values in self.columns.items()},
             self.large,
@@ -59,7 +59,7 @@ class Accepted:
         """The bytes of the values that can be large."""
         return sum(self.columns[name].nbytes for name in self.large)
 
-    def declared(self) -> Accepted:
+    def cast_to_declared(self) -> StreamRows:
         """The same rows, all columns in their own types, for which they are few enough."""
         for name, type in self.large.items():
             if self.columns[name].type != type:
@@ -71,19 +71,19 @@ class Accepted:
 class Chunk:
     """Rows that go through the plan together; no row of a later chunk is older than `unprocessed_from`."""
 
-    rows: dict[str, Accepted]
+    rows: dict[str, StreamRows]
     unprocessed_from: int = field(default=int(LARGEST))
 
 
-def in_order(accepted: Accepted) -> Accepted:
+def sort_by_time(accepted: StreamRows) -> StreamRows:
     """Rows by event time, ties by position."""
     times = accepted.times
     if len(times) < 2 or bool((times[1:] >= times[:-1]).all()):
         return accepted
-    return accepted.taken(np.argsort(times, kind="stable"))
+    return accepted.take(np.argsort(times, kind="stable"))
 
 
-def number_arrivals(accepted: dict[str, Accepted], first: int) -> None:
+def number_arrivals(accepted: dict[str, StreamRows], first: int) -> None:
     """Number rows, given in order per stream, by event time; ties go by the order of the streams."""
     streams = list(accepted.values())
     times = np.concatenate([stream_rows.times for stream_rows in streams])
@@ -95,7 +95,7 @@ def number_arrivals(accepted: dict[str, Accepted], first: int) -> None:
         begin += len(stream_rows)
 
 
-def chunks(accepted: dict[str, Accepted]) -> Iterator[Chunk]:
+def cut_into_chunks(accepted: dict[str, StreamRows]) -> Iterator[Chunk]:
     """Cut a push into chunks of about `CHUNK_ROWS` rows and at most about `sizes.PIECE_BYTES`; a small one is one."""
     for chunk in _cut_by_time(accepted):
         if any(rows.large for rows in chunk.rows.values()):
@@ -109,17 +109,19 @@ def cut_by_bytes(chunk: Chunk) -> Iterator[Chunk]:
     rows = chunk.rows
     total = sum(len(stream_rows) for stream_rows in rows.values())
     if total < 2 or sum(stream_rows.large_bytes() for stream_rows in rows.values()) <= sizes.PIECE_BYTES:
-        yield Chunk({stream: stream_rows.declared() for stream, stream_rows in rows.items()}, chunk.unprocessed_from)
+        yield Chunk(
+            {stream: stream_rows.cast_to_declared() for stream, stream_rows in rows.items()}, chunk.unprocessed_from
+        )
         return
-    ends = _halves(rows, total // 2)
-    rest = {stream: stream_rows.part(ends[stream], len(stream_rows)) for stream, stream_rows in rows.items()}
+    ends = _find_middle(rows, total // 2)
+    rest = {stream: stream_rows.cut(ends[stream], len(stream_rows)) for stream, stream_rows in rows.items()}
     oldest = min(int(stream_rows.times.min()) for stream_rows in rest.values() if len(stream_rows))
-    first = {stream: stream_rows.part(0, ends[stream]) for stream, stream_rows in rows.items()}
+    first = {stream: stream_rows.cut(0, ends[stream]) for stream, stream_rows in rows.items()}
     yield from cut_by_bytes(Chunk(first, min(oldest, chunk.unprocessed_from)))
     yield from cut_by_bytes(Chunk(rest, chunk.unprocessed_from))
 
 
-def _halves(rows: dict[str, Accepted], size: int) -> dict[str, int]:
+def _find_middle(rows: dict[str, StreamRows], size: int) -> dict[str, int]:
     """How many rows of each stream are among the first `size`: by arrival where that counts, else stream by stream."""
     numbers = [stream_rows.arrivals for stream_rows in rows.values() if stream_rows.arrivals is not None]
     if numbers:
@@ -132,12 +134,12 @@ def _halves(rows: dict[str, Accepted], size: int) -> dict[str, int]:
     return ends
 
 
-def _cut_by_time(accepted: dict[str, Accepted]) -> Iterator[Chunk]:
+def _cut_by_time(accepted: dict[str, StreamRows]) -> Iterator[Chunk]:
     total = sum(len(stream_rows) for stream_rows in accepted.values())
     if total <= CHUNK_ROWS + CHUNK_ROWS // 2:
         yield Chunk(accepted)
         return
-    ordered = {stream: in_order(stream_rows) for stream, stream_rows in accepted.items()}
+    ordered = {stream: sort_by_time(stream_rows) for stream, stream_rows in accepted.items()}
     sample = np.sort(np.concatenate([stream_rows.times[::_SAMPLED] for stream_rows in ordered.values()]))
     pieces = max(1, round(total / CHUNK_ROWS))
     bounds = np.unique(sample[np.arange(1, pieces) * len(sample) // pieces])
@@ -146,7 +148,7 @@ def _cut_by_time(accepted: dict[str, Accepted]) -> Iterator[Chunk]:
         rows = {}
         for stream, stream_rows in ordered.items():
             end = len(stream_rows) if bound is None else int(np.searchsorted(stream_rows.times, bound, side="right"))
-            rows[stream] = stream_rows.part(begins[stream], end)
+            rows[stream] = stream_rows.cut(begins[stream], end)
             begins[stream] = end
         left = [
             int(stream_rows.times[begins[stream]])

@@ -9,7 +9,7 @@ import pyarrow as pa
 from midstream.cql.model import without_zones
 from midstream.cql.plain import has_encoded, plain_type
 from midstream.cql.zones import instants
-from midstream.engine.input.casting import CAST_ERRORS, cast_without_loss, first_that_fails
+from midstream.engine.input.casting import CAST_ERRORS, cast_without_loss, find_first_failure
 from midstream.errors import InputError
 from midstream.state import sizes
 from midstream.state.arrow import chunks_of
@@ -75,7 +75,8 @@ class TableBinding:
             declared = self._types[column]
             raise InputError(
                 f"push: column {column!r} of {self._name!r} is {values.type} and does not cast to {declared} "
-                f"without loss ({problem}{_example(values, wanted)}); the schema given to the query says {declared}"
+                f"without loss ({problem}{_find_example(values, wanted)}); "
+                f"the schema given to the query says {declared}"
             ) from None
 
 
@@ -84,11 +85,11 @@ def _fits(given: pa.ChunkedArray | pa.Array) -> bool:
     return given.nbytes <= sizes.PIECE_BYTES and not has_encoded(given.type)
 
 
-def _example(values: pa.Array, wanted: pa.DataType) -> str:
+def _find_example(values: pa.Array, wanted: pa.DataType) -> str:
     """The first value that does not cast, for a message."""
     if len(values) == 0:
         return ""
-    place = first_that_fails(values, lambda part: cast_without_loss(part, wanted))
+    place = find_first_failure(values, lambda part: cast_without_loss(part, wanted))
     try:
         shown = str(values[place])
     except (OverflowError, ValueError):  # Python has no such moment

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from midstream.cql.plain import plain_type
 from midstream.state import sizes
-from midstream.state.arrow import cast_text, chunks_of, packed_validity, validity_of
+from midstream.state.arrow import cast_text, chunks_of, pack_validity, validity_of
 from midstream.state.sizes import wide_type
 
 CAST_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
@@ -43,19 +43,19 @@ def cast_without_loss(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pat.is_null(given):
         return pa.nulls(len(values), wanted)
     if pat.is_dictionary(given):
-        return cast_without_loss(_taken(values.dictionary, values.indices), wanted)
+        return cast_without_loss(_take(values.dictionary, values.indices), wanted)
     if pat.is_run_end_encoded(given):
         rows = np.arange(values.offset, values.offset + len(values))
         runs = np.searchsorted(values.run_ends.to_numpy(), rows, side="right")
-        return cast_without_loss(_taken(values.values, pa.array(runs)), wanted)
+        return cast_without_loss(_take(values.values, pa.array(runs)), wanted)
     if isinstance(given, pa.BaseExtensionType):
         return cast_without_loss(values.storage, wanted)
     if pat.is_map(wanted) and pat.is_map(given):
-        return _rows_of_entries(values, wanted)
+        return _cast_maps(values, wanted)
     if _is_list(wanted) and _is_list(given):
-        return _lists(values, wanted)
+        return _cast_lists(values, wanted)
     if pat.is_struct(wanted) and pat.is_struct(given):
-        return _structs(values, wanted)
+        return _cast_structs(values, wanted)
     if not any(member(given) and member(wanted) for member in _FAMILIES):
         raise pa.ArrowTypeError("another kind of value")
     return _plain_values(values, wanted)
@@ -69,7 +69,7 @@ def cast_in_pieces(values: pa.Array, wanted: pa.DataType) -> list[pa.Array]:
     return cast_in_pieces(values.slice(0, half), wanted) + cast_in_pieces(values.slice(half), wanted)
 
 
-def plain_table(table: pa.Table | pa.RecordBatch) -> pa.Table:
+def make_plain(table: pa.Table | pa.RecordBatch) -> pa.Table:
     """The same rows in plain types: Arrow cannot put others in another order."""
     columns = []
     for column in table.columns:
@@ -79,7 +79,7 @@ def plain_table(table: pa.Table | pa.RecordBatch) -> pa.Table:
     return pa.table(columns, names=table.schema.names)
 
 
-def first_that_fails(values: pa.Array, convert: Callable[[pa.Array], object]) -> int:
+def find_first_failure(values: pa.Array, convert: Callable[[pa.Array], object]) -> int:
     """The place of the first value on which a conversion fails, of which one fails."""
     begin, end = 0, len(values)
     while end - begin > 1:
@@ -92,7 +92,7 @@ def first_that_fails(values: pa.Array, convert: Callable[[pa.Array], object]) ->
     return begin
 
 
-def _taken(values: pa.Array, places: pa.Array) -> pa.Array:
+def _take(values: pa.Array, places: pa.Array) -> pa.Array:
     """Values at places, as often as they come, in a plain type that has room for all."""
     return cast_without_loss(values, wide_type(plain_type(values.type))).take(places)
 
@@ -110,11 +110,11 @@ def _is_list(type: pa.DataType) -> bool:
     )
 
 
-def _lists(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _cast_lists(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     lengths: NDArray[np.int64] = pc.fill_null(pc.list_value_length(values), 0).to_numpy().astype(np.int64)
     elements = _child(values.flatten(), wanted.value_field)
     if not pat.is_fixed_size_list(wanted):
-        return _from_lengths(values, lengths, elements, wanted)
+        return _build_lists(values, lengths, elements, wanted)
     valid = validity_of(values)
     if not bool((lengths == wanted.list_size).all() if valid is None else (lengths == wanted.list_size)[valid].all()):
         raise pa.ArrowInvalid(f"a list has not {wanted.list_size} elements")
@@ -122,10 +122,10 @@ def _lists(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         # Every row has room for its elements, whether there are any or not.
         places = np.cumsum(np.repeat(valid, wanted.list_size)) - 1
         elements = elements.take(pa.array(places, mask=~np.repeat(valid, wanted.list_size)))
-    return pa.Array.from_buffers(wanted, len(values), [packed_validity(valid)], children=[elements])
+    return pa.Array.from_buffers(wanted, len(values), [pack_validity(valid)], children=[elements])
 
 
-def _rows_of_entries(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _cast_maps(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Maps, which are lists of entries."""
     if wanted.keys_sorted and not values.type.keys_sorted:
         raise pa.ArrowTypeError("the keys of its maps are in no order")
@@ -135,13 +135,13 @@ def _rows_of_entries(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if valid is not None:
         lengths[~valid] = 0
     places = pa.array(np.arange(lengths.sum()) + np.repeat(offsets[:-1] - np.cumsum(lengths) + lengths, lengths))
-    keys, items = (_taken(part, places) for part in (values.keys, values.items))
+    keys, items = (_take(part, places) for part in (values.keys, values.items))
     fields = [wanted.key_field, wanted.item_field]
     entries = [_child(part, field) for part, field in zip((keys, items), fields, strict=True)]
-    return _from_lengths(values, lengths, pa.StructArray.from_arrays(entries, fields=fields), wanted)
+    return _build_lists(values, lengths, pa.StructArray.from_arrays(entries, fields=fields), wanted)
 
 
-def _from_lengths(values: pa.Array, lengths: NDArray[np.int64], elements: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _build_lists(values: pa.Array, lengths: NDArray[np.int64], elements: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Lists or maps with these elements, null where `values` are."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
@@ -149,11 +149,11 @@ def _from_lengths(values: pa.Array, lengths: NDArray[np.int64], elements: pa.Arr
         if offsets[-1] > np.iinfo(np.int32).max:
             raise pa.ArrowInvalid(f"{offsets[-1]:,} elements are more than one {wanted} array holds")
         offsets = offsets.astype(np.int32)
-    buffers = [packed_validity(validity_of(values)), pa.py_buffer(offsets)]
+    buffers = [pack_validity(validity_of(values)), pa.py_buffer(offsets)]
     return pa.Array.from_buffers(wanted, len(values), buffers, children=[elements])
 
 
-def _structs(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _cast_structs(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Fields match by name, and are the same on both sides: one more would be lost, one less would be made up."""
     names, given = [field.name for field in wanted], [field.name for field in values.type]
     if names != given and (sorted(names) != sorted(given) or len(set(names)) < len(names)):
@@ -161,7 +161,7 @@ def _structs(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     places = range(len(names)) if names == given else [given.index(name) for name in names]
     parts = values.flatten()
     children = [_child(parts[at], field) for at, field in zip(places, wanted, strict=True)]
-    buffers = [packed_validity(validity_of(values))]
+    buffers = [pack_validity(validity_of(values))]
     return pa.Array.from_buffers(wanted, len(values), buffers, children=children)
 
 
@@ -201,7 +201,7 @@ def _plain_values(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         return _to_decimals(values, wanted)
     if pat.is_decimal(given) and pat.is_floating(wanted):
         return _decimals_to_floats(values, wanted)
-    if pat.is_floating(given) and pat.is_integer(wanted) and not _are_below(values, 2.0 ** _bits(wanted)):
+    if pat.is_floating(given) and pat.is_integer(wanted) and not _are_below(values, 2.0 ** _count_bits(wanted)):
         raise pa.ArrowInvalid(f"a value is beyond {wanted}")
     if _is_trusted(given, wanted):
         return cast_text(values, wanted)
@@ -218,7 +218,7 @@ def _is_trusted(given: pa.DataType, wanted: pa.DataType) -> bool:
     return any(member(given) and member(wanted) for member in (pat.is_integer, _is_text, _is_bytes))
 
 
-def _bits(integers: pa.DataType) -> int:
+def _count_bits(integers: pa.DataType) -> int:
     """The bits that a type of integers has for its largest value."""
     return int(integers.bit_width) - int(pat.is_signed_integer(integers))
 
@@ -263,7 +263,7 @@ def _floats_to_decimals(values: pa.Array, wanted: pa.DataType) -> pa.Array:
             wanted,
         )
     digits = pa.array(wholes.astype(np.int64) * 5**scale).cast(_WHOLE)
-    buffers = [packed_validity(validity_of(values)), digits.buffers()[1]]
+    buffers = [pack_validity(validity_of(values)), digits.buffers()[1]]
     return pa.Array.from_buffers(pa.decimal128(38, scale), len(values), buffers)
 
 

@@ -25,8 +25,8 @@ class Dropped:
 
     def count(self, stream: str, rows: int, readings: Sequence[Reading]) -> None:
         """Count so many rows of a stream, which each of its aliases has read."""
-        passed = _in_any([reading.passed for reading in readings], rows)
-        kept = _in_any([reading.kept for reading in readings], rows)
+        passed = _count_in_any([reading.passed for reading in readings], rows)
+        kept = _count_in_any([reading.kept for reading in readings], rows)
         for reason, count in ((FILTER, rows - passed), (NULL_KEY, passed - kept)):
             if count:
                 self._counts[stream][reason] = self._counts[stream].get(reason, 0) + count
@@ -40,7 +40,7 @@ class Dropped:
         self._counts = {stream: dict(reasons) for stream, reasons in stored.items()}
 
 
-def _in_any(masks: Sequence[NDArray[np.bool_] | None], length: int) -> int:
+def _count_in_any(masks: Sequence[NDArray[np.bool_] | None], length: int) -> int:
     """How many rows are in at least one of the masks; None is a mask with all of them."""
     given = [mask for mask in masks if mask is not None]
     if len(given) < len(masks):

@@ -22,7 +22,7 @@ _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judgement:
     """The event times of a push's rows in microseconds, which rows are taken (None: all), and why others are not."""
 
     times: Ints
@@ -30,13 +30,13 @@ class Judged:
     refused: dict[str, NDArray[np.bool_]]
 
 
-def judge(column: pa.Array, watermark: int, max_jump: int | None, newest: int | None) -> Judged:
+def judge(column: pa.Array, watermark: int, max_jump: int | None, newest: int | None) -> Judgement:
     """Event times in microseconds; null, unrepresentable, late and far-away ones are refused.
 
     `newest` is the largest event time of the stream so far; a row may be at most `max_jump` beyond it. The rows of
     one push are not compared with each other, so that their order does not matter.
     """
-    times, out_of_range = _microseconds(column)
+    times, out_of_range = _to_microseconds(column)
     lowest = int(times.min()) if len(times) else int(LARGEST)
     if lowest < EARLIEST:
         # The smallest int64 is no time: it is the end of entries that were evicted.
@@ -60,10 +60,10 @@ def judge(column: pa.Array, watermark: int, max_jump: int | None, newest: int | 
         refused[TOO_FAR_AHEAD] = ahead
         taken = ~ahead if taken is None else taken & ~ahead
     refused = {reason: rows for reason, rows in refused.items() if rows.any()}
-    return Judged(times, taken if refused else None, refused)
+    return Judgement(times, taken if refused else None, refused)
 
 
-def _microseconds(column: pa.Array) -> tuple[Ints, NDArray[np.bool_] | None]:
+def _to_microseconds(column: pa.Array) -> tuple[Ints, NDArray[np.bool_] | None]:
     """Microseconds, and which of them do not fit into 64 bits, if any."""
     values = values_of(column, "<i8")
     if not pat.is_timestamp(column.type) or column.type.unit == "us":

@@ -16,10 +16,10 @@ from midstream.cql.names import free_name
 from midstream.cql.plain import plain_type
 from midstream.cql.zones import instants
 from midstream.engine.input.arrivals import InputReader
-from midstream.engine.input.batch import Accepted
+from midstream.engine.input.batch import StreamRows
 from midstream.engine.input.binding import TableBinding
 from midstream.engine.input.casting import CAST_ERRORS, cast_in_pieces, cast_without_loss
-from midstream.engine.input.event_time import LATE, Judged, judge
+from midstream.engine.input.event_time import LATE, Judgement, judge
 from midstream.engine.input.watermark import Watermark
 from midstream.errors import InputError, did_you_mean, shown
 from midstream.state.arrow import chunks_of
@@ -35,7 +35,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 class Intake:
     """A checked push: accepted rows, largest event times, and refused rows with their reason, by stream."""
 
-    accepted: dict[str, Accepted]
+    accepted: dict[str, StreamRows]
     maxima: dict[str, int]
     refused: dict[str, dict[str, int]]
     refused_rows: dict[str, pa.Table]
@@ -74,7 +74,7 @@ class Receiver:
         """Check a push against what the streams have watermarks."""
         given = self._given(watermark)
         watermarks.check(given)
-        accepted: dict[str, Accepted] = {}
+        accepted: dict[str, StreamRows] = {}
         maxima: dict[str, int] = {}
         refused: dict[str, dict[str, int]] = {}
         rows: dict[str, pa.Table] = {}
@@ -83,10 +83,10 @@ class Receiver:
             if stream not in tables:
                 continue
             declared = self._query.declared_schema(stream)
-            table = _table(f"push: {stream!r}", tables[stream], declared)
+            table = _to_table(f"push: {stream!r}", tables[stream], declared)
             columns = self._bindings[stream].columns(table)
             judged = self._judge(stream, columns, watermarks)
-            accepted[stream] = _accepted(columns, self._bindings[stream].large, judged)
+            accepted[stream] = _take_accepted(columns, self._bindings[stream].large, judged)
             if len(accepted[stream]):
                 maxima[stream] = int(accepted[stream].times.max())
             if judged.refused:
@@ -95,7 +95,7 @@ class Receiver:
                     rows[stream] = _refused_rows(table, declared, judged)
         return Intake(accepted, maxima, refused, rows, given)
 
-    def _judge(self, stream: str, columns: Mapping[str, pa.Array], watermarks: Watermark) -> Judged:
+    def _judge(self, stream: str, columns: Mapping[str, pa.Array], watermarks: Watermark) -> Judgement:
         known = watermarks.maxima.get(stream, max(watermarks.maxima.values(), default=None))
         return judge(columns[self._event_times[stream]], watermarks.current, self._max_jump, known)
 
@@ -139,10 +139,10 @@ class Receiver:
     def moment(self, value: WatermarkLike, call: str = "push") -> int:
         """A given watermark in microseconds; without a zone it is read as event times without one are."""
         zones = [zone for columns in self._query.assumed_zones.values() for zone in columns.values()]
-        return microseconds(value, call, zones[0] if zones else None)
+        return to_microseconds(value, call, zones[0] if zones else None)
 
 
-def microseconds(value: WatermarkLike, call: str = "push", assumed_zone: str | None = None) -> int:
+def to_microseconds(value: WatermarkLike, call: str = "push", assumed_zone: str | None = None) -> int:
     """A moment in microseconds since 1970; a datetime without a zone is in the assumed one, or UTC."""
     if isinstance(value, datetime.datetime) and value == value:  # pandas' NaT is a datetime too
         moment = value if value.utcoffset() is not None else value.replace(tzinfo=datetime.timezone.utc)
@@ -154,22 +154,22 @@ def microseconds(value: WatermarkLike, call: str = "push", assumed_zone: str | N
     raise InputError(f"{call}: watermark {shown(value)} is not a moment; give a datetime or int64 microseconds")
 
 
-def _table(place: str, given: TableLike, schema: pa.Schema) -> pa.Table | pa.RecordBatch:
+def _to_table(place: str, given: TableLike, schema: pa.Schema) -> pa.Table | pa.RecordBatch:
     try:
         return as_table(given, schema)
     except NotATable as problem:
         raise InputError(f"{place} {problem}") from problem.__cause__
 
 
-def _accepted(columns: dict[str, pa.Array], large: Mapping[str, pa.DataType], judged: Judged) -> Accepted:
+def _take_accepted(columns: dict[str, pa.Array], large: Mapping[str, pa.DataType], judged: Judgement) -> StreamRows:
     if judged.taken is None:
-        return Accepted(judged.times, columns, large)
+        return StreamRows(judged.times, columns, large)
     chosen = pa.array(judged.taken)
     taken = {name: values.filter(chosen) for name, values in columns.items()}
-    return Accepted(judged.times[judged.taken], taken, large)
+    return StreamRows(judged.times[judged.taken], taken, large)
 
 
-def _refused_rows(table: pa.Table | pa.RecordBatch, schema: pa.Schema, judged: Judged) -> pa.Table:
+def _refused_rows(table: pa.Table | pa.RecordBatch, schema: pa.Schema, judged: Judgement) -> pa.Table:
     """The refused rows with the stream's own columns, as far as they were given, and the reason."""
     names = {name.lower(): place for place, name in reversed(list(enumerate(table.schema.names)))}
     parts = []
@@ -180,7 +180,7 @@ def _refused_rows(table: pa.Table | pa.RecordBatch, schema: pa.Schema, judged: J
             place = names.get(field.name.lower())
             missing = pa.nulls(int(np.count_nonzero(mask)), wanted)
             try:
-                columns.append(missing if place is None else _chosen(table.column(place), mask, wanted))
+                columns.append(missing if place is None else _select(table.column(place), mask, wanted))
             except CAST_ERRORS:
                 columns.append(missing)
         columns.append(pa.array([reason] * int(np.count_nonzero(mask)), pa.string()))
@@ -188,7 +188,7 @@ def _refused_rows(table: pa.Table | pa.RecordBatch, schema: pa.Schema, judged: J
     return pa.concat_tables(parts)
 
 
-def _chosen(column: pa.ChunkedArray | pa.Array, mask: NDArray[np.bool_], wanted: pa.DataType) -> pa.ChunkedArray:
+def _select(column: pa.ChunkedArray | pa.Array, mask: NDArray[np.bool_], wanted: pa.DataType) -> pa.ChunkedArray:
     """The values of a column where a mask is set, in another type and in as many arrays as that needs."""
     parts: list[pa.Array] = []
     begin = 0
@@ -199,7 +199,7 @@ def _chosen(column: pa.ChunkedArray | pa.Array, mask: NDArray[np.bool_], wanted:
     return pa.chunked_array(parts, wanted)
 
 
-def named_tables(query: Query, tables: Mapping[str, TableLike]) -> dict[str, pa.Table | pa.RecordBatch]:
+def name_tables(query: Query, tables: Mapping[str, TableLike]) -> dict[str, pa.Table | pa.RecordBatch]:
     """The given static tables as Arrow, under the names that the query has for them."""
     if not isinstance(tables, Mapping):
         raise InputError(
@@ -220,4 +220,4 @@ def named_tables(query: Query, tables: Mapping[str, TableLike]) -> dict[str, pa.
                 f"tables: static table {name!r} is missing; give it as Engine(query, tables={{{name!r}: ...}}), "
                 "or give it a window such as [UNBOUNDED] if it is a stream"
             )
-    return {name: _table(f"tables: {name!r}", table, query.schemas[name]) for name, table in named.items()}
+    return {name: _to_table(f"tables: {name!r}", table, query.schemas[name]) for name, table in named.items()}

@@ -128,17 +128,17 @@ class BandPath:
         """The codes between which partners' values lie; a low one above a high one finds nothing."""
         codes = delta.band_codes(self.number, self._partner)
         if self._rounding is not None:
-            return float_ranges(floats_of(codes), self._low, self._high, self._rounding)
+            return find_float_ranges(floats_of(codes), self._low, self._high, self._rounding)
         lows, highs = np.full(len(codes), SMALLEST), np.full(len(codes), LARGEST)
         empty = np.zeros(len(codes), np.bool_)
         for amount, bounds, is_low in ((self._low, lows, True), (self._high, highs, False)):
             if amount is not None:
-                empty |= _shifted(codes, int(amount), is_low, bounds)
+                empty |= _shift(codes, int(amount), is_low, bounds)
         lows[empty], highs[empty] = LARGEST, SMALLEST
         return lows, highs
 
 
-def _shifted(codes: Ints, amount: int, is_low: bool, bounds: Ints) -> NDArray[np.bool_]:
+def _shift(codes: Ints, amount: int, is_low: bool, bounds: Ints) -> NDArray[np.bool_]:
     """As `runs.shift`, also for an amount one above the largest int64, which a turned band can have."""
     within = min(amount, int(LARGEST))
     empty: NDArray[np.bool_] = runs.shift(codes, within, is_low, bounds)
@@ -147,7 +147,7 @@ def _shifted(codes: Ints, amount: int, is_low: bool, bounds: Ints) -> NDArray[np
     return empty
 
 
-def float_ranges(
+def find_float_ranges(
     values: NDArray[np.float64], low: float | None, high: float | None, rounding: Rounding
 ) -> tuple[Ints, Ints]:
     """The codes between which every partner lies that the comparison, computed with floats, can accept.

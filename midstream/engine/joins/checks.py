@@ -19,7 +19,7 @@ from midstream.kernels import checks as kernels
 from midstream.kernels.types import SMALLEST, Combos
 from midstream.state.columns import BytesColumn, PairColumn
 from midstream.state.keys import is_hashed
-from midstream.state.sizes import pieces
+from midstream.state.sizes import cut_into_pieces
 from midstream.state.window import BaseWindow, PayloadName
 
 Mask = NDArray[np.bool_]
@@ -102,7 +102,7 @@ class ThetaHolds:
     def __call__(self, combos: Combos, first: int, passed: Mask) -> None:
         rows = combos.rows[first : first + len(passed)]
         columns = [(window.columns[column.name], place) for window, place, column in self._columns]
-        for piece in pieces(columns, rows):
+        for piece in cut_into_pieces(columns, rows):
             part = rows[piece]
             values = {
                 (column.input, column.name): payload.take(part, place)

@@ -9,7 +9,7 @@ import numpy as np
 from midstream.kernels import rings as kernels
 from midstream.kernels.types import Combos
 from midstream.state.indexes import Ints
-from midstream.state.window import Arrived, BaseWindow, composite
+from midstream.state.window import BaseWindow, WindowRows, composite
 
 _LARGEST_RESULT_BLOCK = 1 << 17
 
@@ -25,7 +25,7 @@ class Delta:
         self._band_codes: dict[int, Ints] = {}
 
     @classmethod
-    def of_arrived(cls, number: int, first: int, rows: Arrived, windows: Sequence[BaseWindow]) -> Delta:
+    def of_window_rows(cls, number: int, first: int, rows: WindowRows, windows: Sequence[BaseWindow]) -> Delta:
         """Rows that have just entered an input's window."""
         ids = np.arange(first, first + len(rows)).reshape(-1, 1)
         delta = cls((number,), Combos(ids, rows.starts, rows.ends), windows)
@@ -42,7 +42,7 @@ class Delta:
         return cls((number,), Combos(matrix, window.starts[slots], window.ends[slots]), windows)
 
     @classmethod
-    def concatenated(cls, deltas: Sequence[Delta]) -> Delta:
+    def concatenate(cls, deltas: Sequence[Delta]) -> Delta:
         """Combinations of the same inputs, one after the other."""
         first, *others = deltas
         if not others:
@@ -56,7 +56,7 @@ class Delta:
             return self
         if len(places) and places[-1] - places[0] == len(places) - 1:
             return self.with_combos(Combos(*(array[places[0] : places[-1] + 1] for array in self.combos)))
-        return self.with_combos(selected(self.combos, places))
+        return self.with_combos(select(self.combos, places))
 
     def with_combos(self, combos: Combos) -> Delta:
         """Other combinations of the same inputs."""
@@ -99,13 +99,13 @@ class Block:
     """Room for combinations. A bounded one is emptied when it is full, any other one grows."""
 
     def __init__(self, width: int, capacity: int, is_bounded: bool):
-        self.combos = _room(width, capacity)
+        self.combos = _allocate(width, capacity)
         self.count = 0
         self.is_bounded = is_bounded
 
     def grow(self) -> None:
         """Double the room, keeping what is there."""
-        bigger = _room(self.combos.rows.shape[1], 2 * len(self.combos.starts))
+        bigger = _allocate(self.combos.rows.shape[1], 2 * len(self.combos.starts))
         for new, old in zip(bigger, self.combos, strict=True):
             new[: self.count] = old[: self.count]
         self.combos = bigger
@@ -119,29 +119,29 @@ class Block:
         return 2 * self.count >= len(self.combos.starts)
 
 
-def result_block(width: int, least: int, probing: int) -> Block:
+def make_result_block(width: int, least: int, probing: int) -> Block:
     """A bounded block for the results that so many combinations have: large if they are many, but not too large."""
     return Block(width, min(_LARGEST_RESULT_BLOCK, max(least, 2 * probing)), True)
 
 
-def emitted(steps: Iterator[None], block: Block, order: Ints) -> Iterator[Combos]:
+def emit(steps: Iterator[None], block: Block, order: Ints) -> Iterator[Combos]:
     """What is written into a bounded block, its columns in this order."""
     for _ in steps:
-        yield _reordered(block.content(), order)
+        yield _reorder(block.content(), order)
         block.count = 0
     if block.count:
-        yield _reordered(block.content(), order)
+        yield _reorder(block.content(), order)
 
 
-def _reordered(combos: Combos, order: Ints) -> Combos:
+def _reorder(combos: Combos, order: Ints) -> Combos:
     return Combos(np.ascontiguousarray(combos.rows[:, order]), combos.starts, combos.ends)
 
 
-def _room(width: int, capacity: int) -> Combos:
+def _allocate(width: int, capacity: int) -> Combos:
     return Combos(np.empty((capacity, width), np.int64), np.empty(capacity, np.int64), np.empty(capacity, np.int64))
 
 
-def selected(combos: Combos, places: Ints) -> Combos:
+def select(combos: Combos, places: Ints) -> Combos:
     """The combinations at these places."""
     return Combos(combos.rows[places], combos.starts[places], combos.ends[places])
 

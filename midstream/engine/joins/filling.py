@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from midstream.engine.joins.access import HashPath
-from midstream.engine.joins.combos import Block, Delta, selected
+from midstream.engine.joins.combos import Block, Delta, select
 from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode
 from midstream.engine.joins.probing import Prober
 from midstream.kernels import checks as check_kernels
@@ -186,4 +186,4 @@ def _entries(state: JoinState, path: HashPath, keys: Ints) -> Combos:
     """The entries of a state with one of these keys."""
     ring = state.ring()
     slots = path.index(state).find(ring.head, keys) & (len(ring.starts) - 1)
-    return selected(Combos(ring.members, ring.starts, ring.ends), slots)
+    return select(Combos(ring.members, ring.starts, ring.ends), slots)

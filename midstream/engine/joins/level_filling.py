@@ -50,7 +50,7 @@ class _Round:
         found = []
         for (owner, number), parts in self._claimed.items():
             if owner == id(node):
-                parts[:] = [Delta.concatenated(parts)]
+                parts[:] = [Delta.concatenate(parts)]
                 found.append((number, parts[0]))
         return found
 
@@ -141,4 +141,4 @@ class LevelFiller(Filler):
         stored = self._stored_with_rows(child, number, before)
         # Entries of the same key that were made now come with those stored before: each counts once.
         old = stored.at(own.tell_filling(number, stored.combos.rows[:, column])[1])
-        return Delta.concatenated([part, old])
+        return Delta.concatenate([part, old])

@@ -125,7 +125,7 @@ class JoinNode:
 LiveNode = LeafNode | JoinNode
 
 
-def index(node: JoinNode, windows: Sequence[BaseWindow]) -> None:
+def index_state(node: JoinNode, windows: Sequence[BaseWindow]) -> None:
     """Let the state of a join be found by the join's path, and in no other way."""
     assert node.state is not None and node.path is not None
     path, state = node.path, node.state
@@ -153,7 +153,9 @@ def add_indexes(windows: Sequence[BaseWindow], used: Iterable[tuple[int, tuple[i
 INDEXED_AT_ONCE = 1 << 15
 
 
-def build(query: Query, node: Node, windows: Sequence[BaseWindow], indexed_at_once: int = INDEXED_AT_ONCE) -> LiveNode:
+def build_tree(
+    query: Query, node: Node, windows: Sequence[BaseWindow], indexed_at_once: int = INDEXED_AT_ONCE
+) -> LiveNode:
     """Live nodes for a plan's tree, every join state empty and complete.
 
     It changes nothing: what its paths need of the windows has to be there before they are taken, see `add_indexes`.
@@ -161,8 +163,8 @@ def build(query: Query, node: Node, windows: Sequence[BaseWindow], indexed_at_on
     if isinstance(node, Leaf):
         return LeafNode(node.input, windows[node.input])
     meter = windows[0].meter
-    left = build(query, node.left, windows, indexed_at_once)
-    right = build(query, node.right, windows, indexed_at_once)
+    left = build_tree(query, node.left, windows, indexed_at_once)
+    right = build_tree(query, node.right, windows, indexed_at_once)
     left.path = path_into(query, left.inputs, right.inputs, windows)
     right.path = path_into(query, right.inputs, left.inputs, windows)
     for child, path in ((left, left.path), (right, right.path)):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from midstream.cql.model import Query
 from midstream.engine.joins.access import path_into
 from midstream.engine.joins.combos import Block, Delta
-from midstream.engine.joins.nodes import INDEXED_AT_ONCE, JoinNode, build, indexes_used
+from midstream.engine.joins.nodes import INDEXED_AT_ONCE, JoinNode, build_tree, indexes_used
 from midstream.plan.tree import Join, Leaf, Node
 from midstream.state.join_state import Access
 from midstream.state.window import BaseWindow
@@ -41,7 +41,7 @@ class Route:
         tree: Node = Leaf(self.inputs[0])
         for number in self.inputs[1:]:
             tree = Join(tree, Leaf(number))
-        self._steps = _chain(build(query, tree, windows, indexed_at_once))[len(start) - 1 :]
+        self._steps = _chain(build_tree(query, tree, windows, indexed_at_once))[len(start) - 1 :]
 
     def indexes_used(self) -> Iterator[tuple[int, tuple[int, ...]]]:
         """The hash indexes of base windows that it probes."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from midstream.engine.joins.combos import selected
+from midstream.engine.joins.combos import select
 from midstream.engine.operators.stage import Stage, StoredStage
 from midstream.kernels.types import Combos
 from midstream.state.window import Renumbering
@@ -51,9 +51,9 @@ class HeldBack:
         for number, mark in self._marks.items():
             is_new &= combos.rows[:, number] >= mark
         if not is_new.all():
-            yield from self._inner.take(selected(combos, np.flatnonzero(~is_new)))
+            yield from self._inner.take(select(combos, np.flatnonzero(~is_new)))
         if is_new.any():
-            self._waiting += self._inner.take(selected(combos, np.flatnonzero(is_new)))
+            self._waiting += self._inner.take(select(combos, np.flatnonzero(is_new)))
 
     def advance(self, watermark: int) -> Iterator[pa.Table]:
         released, self._released = self._released, []

@@ -12,7 +12,7 @@ from midstream.engine.expressions import Evaluator, compile_expression
 from midstream.engine.operators.stage import StoredStage
 from midstream.kernels.types import LARGEST, Combos
 from midstream.state.indexes import Ints
-from midstream.state.sizes import can_be_large, in_pieces, pieces
+from midstream.state.sizes import can_be_large, cut_into_pieces, make_in_pieces
 from midstream.state.window import BaseWindow, Renumbering
 
 
@@ -37,8 +37,8 @@ class ResultBuilder:
     def take(self, results: Combos) -> Iterator[pa.Table]:
         """One row per result, with `valid_from` and `valid_to` last; in pieces if values are large."""
         columns = [(self._windows[number].columns[name], number) for number, name in self._large]
-        for piece in pieces(columns, results.rows):
-            yield from in_pieces(lambda begin, end: self._table(results, begin, end), piece.start, piece.stop)
+        for piece in cut_into_pieces(columns, results.rows):
+            yield from make_in_pieces(lambda begin, end: self._table(results, begin, end), piece.start, piece.stop)
 
     def advance(self, watermark: int) -> Iterator[pa.Table]:
         return iter(())

@@ -21,13 +21,13 @@ from midstream.engine.snapshot.stored_types import check_types, in_type, types_a
 from midstream.errors import QueryError, SnapshotError
 from midstream.kernels import rings as kernels
 from midstream.kernels.types import EARLIEST, FIRST_ID
-from midstream.state.arrow import single
+from midstream.state.arrow import make_contiguous
 from midstream.state.expiry import expiry_of
 from midstream.state.indexes import Ints
-from midstream.state.window import Arrived, BaseWindow, PayloadName
+from midstream.state.window import BaseWindow, PayloadName, WindowRows
 
 
-def described(query: Query) -> dict[str, Any]:
+def describe_query(query: Query) -> dict[str, Any]:
     """What of a query has to stay the same for its windows to be of use, as JSON."""
     aliases = query.aliases
     return {
@@ -50,7 +50,7 @@ def described(query: Query) -> dict[str, Any]:
 def query_as_json(query: Query) -> dict[str, Any]:
     """What a snapshot tells of its query, for `check_query`."""
     return {
-        "query": described(query),
+        "query": describe_query(query),
         "types": types_as_json(query),
         "windows": windows_as_json(query),
         "outputs": [[output.name, expression_text(output.expr, query.aliases)] for output in query.outputs],
@@ -62,7 +62,7 @@ def check_query(query: Query, snapshot: Snapshot) -> None:
     stored = snapshot.meta
     check_zones(query, stored["query"].get("assumed zones", {}))
     check_types(query, stored["types"])
-    difference = same_or_reason(stored["query"], described(query))
+    difference = same_or_reason(stored["query"], describe_query(query))
     if difference is not None:
         raise SnapshotError(f"restore: the snapshot is of another query; {difference}")
     check_windows(query, stored["windows"])
@@ -75,7 +75,7 @@ def check_query(query: Query, snapshot: Snapshot) -> None:
         )
 
 
-def window_table(window: BaseWindow, horizon: int) -> pa.Table:
+def make_window_table(window: BaseWindow, horizon: int) -> pa.Table:
     """The live rows of a base window."""
     rows = window.held(kernels.alive(window.ends, window.head, window.tail, horizon))
     arrays: dict[str, pa.Array | pa.ChunkedArray] = {"start": pa.array(rows.starts)}
@@ -125,7 +125,7 @@ def check_windows(query: Query, stored: Sequence[Sequence[Any]]) -> None:
             )
 
 
-def stored_rows(reader: InputReader, alias: str, table: pa.Table, horizon: int, next_ordinal: int) -> Arrived:
+def read_stored_rows(reader: InputReader, alias: str, table: pa.Table, horizon: int, next_ordinal: int) -> WindowRows:
     """The rows of a snapshot's table that are alive in the input's window."""
     layout = reader.layout
     missing = [name for name, _ in layout.payload if _stored_name(name) not in table.column_names]
@@ -140,7 +140,7 @@ def stored_rows(reader: InputReader, alias: str, table: pa.Table, horizon: int, 
     kept = expiry_of(layout.window, FIRST_ID).still_valid(ends, ordinals, horizon, next_ordinal)
     if not kept.all():
         table, starts, ends = table.filter(pa.array(kept)), starts[kept], ends[kept]
-    rows = Arrived(
+    rows = WindowRows(
         starts,
         ends,
         {number: _integers(table, f"code {number}") for number in layout.classes},
@@ -154,4 +154,4 @@ def stored_rows(reader: InputReader, alias: str, table: pa.Table, horizon: int, 
 
 
 def _integers(table: pa.Table, name: str) -> Ints:
-    return np.array(single(table.column(name)).to_numpy(zero_copy_only=False), np.int64)
+    return np.array(make_contiguous(table.column(name)).to_numpy(zero_copy_only=False), np.int64)

@@ -18,7 +18,7 @@ from midstream.kernels import chains, rings, runs
 from midstream.kernels.types import COUNT, FIRST_ID, Chains, Combos, Layout, Ring
 from midstream.lab.workload import Workload
 from midstream.state import rings as ring_arrays
-from midstream.state.arrow import single
+from midstream.state.arrow import make_contiguous
 from midstream.state.indexes import Ints, SortedIndex, new_cursor
 from midstream.state.keys import codes_of
 from midstream.state.window import composite
@@ -226,4 +226,4 @@ def _integers(table: pa.Table, name: str) -> Ints:
 
 
 def _codes(table: pa.Table, name: str) -> Ints:
-    return np.array(codes_of(single(table[name].combine_chunks())))
+    return np.array(codes_of(make_contiguous(table[name].combine_chunks())))

@@ -23,7 +23,7 @@ from midstream.spark.parcels.encoding import column_of, concatenate, from_stored
 from midstream.spark.routing.content import order_rows
 from midstream.spark.routing.rules import find_difference
 from midstream.spark.spec import JoinSpec
-from midstream.state.arrow import single, values_of
+from midstream.state.arrow import make_contiguous, values_of
 from midstream.state.indexes import Ints
 
 #: The names of the state variables, which a checkpoint keeps.
@@ -83,7 +83,7 @@ class CellStore:
     def _ends(self, lane: int, rows: pa.Table) -> Ints | None:
         """When rows leave the last of their windows; None if they never do."""
         name = self._spec.routing.lanes[lane].event_time
-        return None if name is None else self._ends_of(lane, values_of(single(rows[name]), "<i8"))
+        return None if name is None else self._ends_of(lane, values_of(make_contiguous(rows[name]), "<i8"))
 
     def _ends_of(self, lane: int, times: Ints) -> Ints | None:
         return _last_ends(_windows_of(self._spec, lane), times)

@@ -25,7 +25,7 @@ from midstream.spark.checkpoint.ledger import SNAPSHOT_LANE
 from midstream.spark.commands.messages import AddressedCommand, obey
 from midstream.spark.parcels.encoding import concatenate, from_stored, from_wire, to_wire
 from midstream.spark.spec import JoinSpec
-from midstream.state.arrow import single
+from midstream.state.arrow import make_contiguous
 
 #: No watermark yet.
 NONE_YET = int(SMALLEST)
@@ -183,7 +183,7 @@ class Cell:
                 if table is None or table.num_rows < _HEAVY_SAMPLE or not isinstance(key, Column):
                     continue
                 places = pa.array(np.linspace(0, table.num_rows - 1, _HEAVY_SAMPLE).astype(np.int64))
-                counts = pc.value_counts(single(table[key.name]).take(places))
+                counts = pc.value_counts(make_contiguous(table[key.name]).take(places))
                 most = int(np.argmax(counts.field("counts").to_numpy()))
                 share = counts.field("counts")[most].as_py() / _HEAVY_SAMPLE
                 if share >= _HEAVY_SHARE and (heaviest is None or share > heaviest[2]):

@@ -19,7 +19,7 @@ import pyarrow.types as pat
 from numpy.typing import NDArray
 
 from midstream.errors import SparkError
-from midstream.state.arrow import single
+from midstream.state.arrow import make_contiguous
 
 FORMAT = 1
 #: A stored parcel is split until it has at most so many bytes.
@@ -46,7 +46,7 @@ def column_of(parcel: bytes, name: str) -> pa.Array:
     content = memoryview(parcel)[_HEAD:]
     place = pa.ipc.read_schema(pa.py_buffer(content)).get_field_index(name)
     options = pa.ipc.IpcReadOptions(included_fields=[place])
-    return single(_widen_table(pa.ipc.open_stream(content, options=options).read_all())[name])
+    return make_contiguous(_widen_table(pa.ipc.open_stream(content, options=options).read_all())[name])
 
 
 def to_stored(table: pa.Table, largest: int = LARGEST_PARCEL) -> Iterator[tuple[pa.Table, bytes]]:
@@ -100,7 +100,7 @@ def _seal(content: pa.Buffer) -> bytes:
 def _narrow_table(table: pa.Table | pa.RecordBatch) -> pa.Table:
     columns, fields = [], []
     for field, column in zip(table.schema, table.columns, strict=True):
-        values = single(column)
+        values = make_contiguous(column)
         narrow = _narrow(values)
         if narrow is None:
             columns.append(values)
@@ -144,7 +144,7 @@ def _widen_table(table: pa.Table) -> pa.Table:
     columns, names = [], []
     for field, column in zip(table.schema, table.columns, strict=True):
         how = (field.metadata or {}).get(_ENCODING)
-        columns.append(column if how is None else _widen(single(column), json.loads(how)))
+        columns.append(column if how is None else _widen(make_contiguous(column), json.loads(how)))
         names.append(field.name)
     return pa.table(columns, names=names)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from midstream.spark.routing.content import row_codes
-from midstream.state.arrow import single
+from midstream.state.arrow import make_contiguous
 from midstream.state.indexes import Ints
 
 COLUMN = "result_id"
@@ -27,7 +27,7 @@ class ResultIds:
 
     def add_to(self, cell: int, table: pa.Table) -> pa.Table:
         """The table with a column of names."""
-        codes = row_codes((single(column) for column in table.columns), table.num_rows)
+        codes = row_codes((make_contiguous(column) for column in table.columns), table.num_rows)
         places = self._places(cell, codes)
         parts = [
             pa.scalar(f"{self._batch}-{cell}"),

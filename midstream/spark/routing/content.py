@@ -18,7 +18,7 @@ import pyarrow.types as pat
 from numpy.typing import NDArray
 
 from midstream.kernels import hashing
-from midstream.state.arrow import byte_offsets, single, validity_of, values_of, view
+from midstream.state.arrow import byte_offsets, make_contiguous, validity_of, values_of, view
 from midstream.state.indexes import Ints
 from midstream.state.sizes import row_bytes, wide_type
 
@@ -112,7 +112,7 @@ def order_rows(table: pa.Table, event_time: str | None) -> Iterator[pa.Table]:
 def _order(table: pa.Table, event_time: str | None) -> Ints:
     times = np.zeros(table.num_rows, np.int64)
     if event_time is not None:
-        times = values_of(single(table[event_time]), "<i8")
+        times = values_of(make_contiguous(table[event_time]), "<i8")
     steps = np.diff(times)
     if (steps > 0).all():
         return np.arange(len(times))
