@@ -23,7 +23,7 @@ def plans(streams: Streams, new: str) -> tuple[Plan, Plan]:
     return parse_plan(left_deep, streams.names), parse_plan(new, streams.names)
 
 
-def migrated(streams: Streams, new: str) -> int:
+def count_computed(streams: Streams, new: str) -> int:
     """The entries that Moving State computes, on average over three moments."""
     tables, old = streams.tables(), plans(streams, new)[0]
     entries = []
@@ -39,7 +39,7 @@ def test_moving_state_computes_what_the_model_says_from_parameters(streams: Stre
     found = estimate(streams.query(), *plans(streams, new))
     computed = [state for state in found.states if state.fate == "computed"]
     expected = sum(streams.load().rows(state.inputs) for state in computed)
-    assert migrated(streams, new) == pytest.approx(expected, rel=0.1)
+    assert count_computed(streams, new) == pytest.approx(expected, rel=0.1)
 
 
 @pytest.mark.parametrize(("streams", "new"), CASES)
@@ -49,7 +49,7 @@ def test_moving_state_computes_what_was_estimated_from_earlier_rows(streams: Str
     measured = measure(streams.query(), old, target, sample)
     found = estimate(streams.query(), old, target, measured)
     by_name = {estimated.strategy: estimated for estimated in found.strategies}
-    actual = migrated(streams, new)
+    actual = count_computed(streams, new)
     assert by_name["moving-state"].entries == pytest.approx(actual, rel=0.15)
     assert by_name["jisc"].entries == by_name["moving-state"].entries
     assert by_name["moving-state"].pause is not None and 0 < by_name["moving-state"].pause < 60

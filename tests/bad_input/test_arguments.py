@@ -33,17 +33,17 @@ class Unfriendly:
     __hash__ = None  # type: ignore[assignment]
 
 
-def made() -> ms.Query:
+def make_query() -> ms.Query:
     return ms.query(TEXT, schemas={"a": SCHEMA, "b": SCHEMA}, event_time="ts")
 
 
-def fed() -> ms.Engine:
-    engine = ms.Engine(made(), plan="a b", late="keep")
+def make_fed_engine() -> ms.Engine:
+    engine = ms.Engine(make_query(), plan="a b", late="keep")
     engine.push({"a": rows([1], [5])})
     return engine
 
 
-QUERY, SNAPSHOT = made(), fed().snapshot()
+QUERY, SNAPSHOT = make_query(), make_fed_engine().snapshot()
 VALUES: dict[str, Any] = {
     "none": None, "zero": 0, "one": 1, "minus five": -5, "sixty": 60, "huge": 10**5000, "beyond": 2**63, "real": 1.5,
     "nan": math.nan, "infinity": math.inf, "complex": 1j, "decimal": decimal.Decimal("1.5"), "true": True,
@@ -104,7 +104,7 @@ def test_any_value_for_any_keyword(call: str, keyword: str) -> None:
     function, usual = CALLS[call]
     needs_engine = "engine" in inspect.signature(function).parameters
     for name, value in VALUES.items():
-        bound = {"engine": fed()} if needs_engine else {}
+        bound = {"engine": make_fed_engine()} if needs_engine else {}
         try:
             result = function(**bound, **{**usual, keyword: value})
         except ms.MidstreamError as error:
@@ -155,7 +155,7 @@ MESSAGES: dict[str, tuple[str, dict[str, Any], str]] = {
 def test_what_an_error_says(name: str) -> None:
     call, given, message = MESSAGES[name]
     function, usual = CALLS[call]
-    bound = {"engine": fed()} if "engine" in inspect.signature(function).parameters else {}
+    bound = {"engine": make_fed_engine()} if "engine" in inspect.signature(function).parameters else {}
     with pytest.raises(ms.MidstreamError, match=message):
         function(**bound, **{**usual, **given})
 

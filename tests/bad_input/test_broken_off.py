@@ -14,7 +14,7 @@ from midstream.engine.executors.tree import TreeExecutor
 from .pairs import SCHEMA, TEXT, matches, pair, rows
 
 
-def _broken(error: type[BaseException]) -> Callable[..., object]:
+def _make_failing(error: type[BaseException]) -> Callable[..., object]:
     def process(*arguments: object, **options: object) -> object:
         raise error("cut off")
 
@@ -28,7 +28,7 @@ def test_a_push_that_breaks_off_closes_the_engine(monkeypatch: pytest.MonkeyPatc
     engine.push({"a": rows([1, 2], [5, 6])})
     snapshot = engine.snapshot()
     with monkeypatch.context() as patch:
-        patch.setattr(TreeExecutor, "process", _broken(error))
+        patch.setattr(TreeExecutor, "process", _make_failing(error))
         with pytest.raises(error, match="cut off"):
             engine.push({"b": rows([1], [7])})
     calls: list[Callable[[], object]] = [

@@ -15,7 +15,7 @@ from midstream.cql.plain import plain_type
 from .arrow_values import draw_array, draw_pair, is_same
 
 
-def pushed(values: pa.Array | pa.ChunkedArray, wanted: pa.DataType) -> list[Any]:
+def push_values(values: pa.Array | pa.ChunkedArray, wanted: pa.DataType) -> list[Any]:
     """What comes out of a query that says that a column has a type, and gets values of another."""
     schema = pa.schema({"x": wanted, "ts": pa.int64()})
     engine = ms.Engine(ms.query("SELECT a.x FROM a [UNBOUNDED]", schemas={"a": schema}, event_time="ts"))
@@ -68,9 +68,9 @@ REFUSED = [
 
 @pytest.mark.parametrize(("values", "given", "wanted"), KEPT, ids=[f"{case[1]} to {case[2]}" for case in KEPT])
 def test_values_that_fit_come_back_as_they_were(values: list[Any], given: pa.DataType, wanted: pa.DataType) -> None:
-    assert is_same(values, pushed(pa.array(values, given), wanted))
+    assert is_same(values, push_values(pa.array(values, given), wanted))
     padded = pa.array([values[0], *values, values[0]], given)
-    assert is_same(values, pushed(padded.slice(1, len(values)), wanted))
+    assert is_same(values, push_values(padded.slice(1, len(values)), wanted))
 
 
 @pytest.mark.parametrize(
@@ -78,17 +78,17 @@ def test_values_that_fit_come_back_as_they_were(values: list[Any], given: pa.Dat
 )
 def test_a_cast_with_loss_is_refused(values: list[Any], given: pa.DataType, wanted: pa.DataType, told: str) -> None:
     with pytest.raises(ms.InputError, match="column 'x' of 'a'") as refusal:
-        pushed(pa.array(values, given), wanted)
+        push_values(pa.array(values, given), wanted)
     assert told in str(refusal.value)
 
 
 def test_what_stands_under_a_null_does_not_count() -> None:
     lists = pa.ListArray.from_arrays([0, 2, 3], pa.array([0.1, 0.2, 0.5]), mask=pa.array([True, False]))
-    assert pushed(lists, pa.list_(pa.decimal128(5, 1))) == [None, [Decimal("0.5")]]
+    assert push_values(lists, pa.list_(pa.decimal128(5, 1))) == [None, [Decimal("0.5")]]
     structs = pa.StructArray.from_arrays([pa.array([0.1, 0.5])], names=["x"], mask=pa.array([True, False]))
-    assert pushed(structs, pa.struct({"x": pa.decimal128(5, 1)})) == [None, {"x": Decimal("0.5")}]
+    assert push_values(structs, pa.struct({"x": pa.decimal128(5, 1)})) == [None, {"x": Decimal("0.5")}]
     texts = pa.DictionaryArray.from_arrays(pa.array([1, 1]), pa.array([0.1, 0.5]))
-    assert pushed(texts, pa.decimal128(5, 1)) == [Decimal("0.5")] * 2
+    assert push_values(texts, pa.decimal128(5, 1)) == [Decimal("0.5")] * 2
 
 
 def check(seed: int) -> bool:
@@ -97,7 +97,7 @@ def check(seed: int) -> bool:
     given, wanted = draw_pair(rng)
     values, expected = draw_array(rng, given, rng.choice([0, 1, 1, 2, 4]))
     try:
-        found = pushed(values, wanted)
+        found = push_values(values, wanted)
     except ms.InputError as refusal:
         assert "column 'x' of 'a'" in str(refusal), (seed, str(refusal))
         return False

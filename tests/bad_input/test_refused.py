@@ -45,7 +45,7 @@ def _with(name: str, column: pa.Array) -> pa.Table:
     return table.set_column(table.column_names.index(name), name, column)
 
 
-def _started() -> ms.Engine:
+def _start_engine() -> ms.Engine:
     engine = pair()
     engine.push({"a": rows([1, 2], [3, 4]), "b": rows([2], [4])}, watermark=3)
     return engine
@@ -54,7 +54,7 @@ def _started() -> ms.Engine:
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_push_changes_nothing(name: str) -> None:
     call, named = REFUSED[name]
-    engine, untouched = _started(), _started()
+    engine, untouched = _start_engine(), _start_engine()
     before = engine.stats()
     with pytest.raises(ms.InputError, match=f"(?i){named}"):
         call(engine)
@@ -97,7 +97,7 @@ def test_tables_missing_unknown_or_wrong() -> None:
 
 
 def test_push_after_finish() -> None:
-    engine = _started()
+    engine = _start_engine()
     assert engine.finish().num_rows == 0
     assert engine.finish().num_rows == 0
     for call in (lambda: engine.push({"a": rows([1], [9])}), lambda: list(engine.push_batches({}))):
@@ -107,7 +107,7 @@ def test_push_after_finish() -> None:
 
 
 def test_equal_watermark_is_not_a_step_back() -> None:
-    engine = _started()
+    engine = _start_engine()
     engine.push({}, watermark=3)
     engine.push({}, watermark={"a": 3})
     assert engine.stats().watermark == 3

@@ -18,7 +18,9 @@ MIN = -(2**63)
 NAN = float("nan")
 
 
-def joined(left: pa.DataType, right: pa.DataType, left_keys: list[object], right_keys: list[object]) -> set[object]:
+def join_values(
+    left: pa.DataType, right: pa.DataType, left_keys: list[object], right_keys: list[object]
+) -> set[object]:
     """The pairs of positions that join on equal keys."""
     a, b = schema(key=left), schema(key=right)
     engine = pair(left=a, right=b)
@@ -27,15 +29,15 @@ def joined(left: pa.DataType, right: pa.DataType, left_keys: list[object], right
 
 
 def test_nulls_never_join() -> None:
-    assert joined(pa.int64(), pa.int64(), [None, 1], [None, 1]) == {(1, 1)}
-    assert joined(pa.string(), pa.string(), [None, ""], ["", None]) == {(1, 0)}
-    assert joined(pa.float64(), pa.float64(), [None, NAN], [NAN, None]) == {(1, 0)}
+    assert join_values(pa.int64(), pa.int64(), [None, 1], [None, 1]) == {(1, 1)}
+    assert join_values(pa.string(), pa.string(), [None, ""], ["", None]) == {(1, 0)}
+    assert join_values(pa.float64(), pa.float64(), [None, NAN], [NAN, None]) == {(1, 0)}
 
 
 def test_nan_equals_nan_and_the_zeros_are_equal() -> None:
     keys: list[object] = [0.0, -0.0, NAN, -NAN, math.inf, -math.inf]
     expected = {(i, j) for i in (0, 1) for j in (0, 1)} | {(i, j) for i in (2, 3) for j in (2, 3)} | {(4, 4), (5, 5)}
-    assert joined(pa.float64(), pa.float64(), keys, keys) == expected
+    assert join_values(pa.float64(), pa.float64(), keys, keys) == expected
 
 
 def test_values_keep_their_bits() -> None:
@@ -49,7 +51,7 @@ def test_values_keep_their_bits() -> None:
 
 def test_ends_of_int64_as_keys() -> None:
     keys: list[object] = [MAX, MIN, 0, -1, MAX - 1, MIN + 1, None]
-    assert joined(pa.int64(), pa.int64(), keys, keys) == {(i, i) for i in range(6)}
+    assert join_values(pa.int64(), pa.int64(), keys, keys) == {(i, i) for i in range(6)}
 
 
 @pytest.mark.parametrize(
@@ -85,12 +87,12 @@ def test_ends_of_int64_as_keys() -> None:
 def test_equal_values_of_comparable_types(
     left: pa.DataType, right: pa.DataType, left_values: list[object], right_values: list[object]
 ) -> None:
-    assert joined(left, right, left_values, right_values) == {(0, 0), (2, 2)}
-    assert joined(right, left, right_values, left_values) == {(0, 0), (2, 2)}
+    assert join_values(left, right, left_values, right_values) == {(0, 0), (2, 2)}
+    assert join_values(right, left, right_values, left_values) == {(0, 0), (2, 2)}
 
 
 def test_large_integers_compare_with_floats_as_floats() -> None:
-    found = joined(pa.int64(), pa.float64(), [2**53, 2**53 + 1, MAX], [float(2**53), 2.0**63])
+    found = join_values(pa.int64(), pa.float64(), [2**53, 2**53 + 1, MAX], [float(2**53), 2.0**63])
     assert found == {(0, 0), (1, 0), (2, 1)}
 
 
@@ -212,9 +214,9 @@ def test_bands_over_nan_and_infinity(condition: str, expected: set[object]) -> N
 
 def test_long_keys_that_share_prefixes() -> None:
     keys: list[object] = [*("x" * 1000 + str(number) for number in range(20)), "", "x", "\0", "\0\0"]
-    assert joined(pa.string(), pa.string(), keys, keys) == {(i, i) for i in range(len(keys))}
+    assert join_values(pa.string(), pa.string(), keys, keys) == {(i, i) for i in range(len(keys))}
     data: list[object] = [b"", b"\0", b"\0\0", b"ab", b"a\0b"]
-    assert joined(pa.binary(), pa.binary(), data, data) == {(i, i) for i in range(len(data))}
+    assert join_values(pa.binary(), pa.binary(), data, data) == {(i, i) for i in range(len(data))}
 
 
 def test_composite_keys_do_not_run_together() -> None:

@@ -50,7 +50,7 @@ def windows_of(engine: ms.Engine) -> list[BaseWindow]:
     return engine._pipeline._windows
 
 
-def live_rows(window: BaseWindow, watermark: int) -> dict[int, tuple[Row, int, int]]:
+def read_live_rows(window: BaseWindow, watermark: int) -> dict[int, tuple[Row, int, int]]:
     """The live rows of a window by id, with their intervals."""
     ids = kernels.alive(window.ends, window.head, window.tail, watermark)
     held = window.held(ids)
@@ -61,7 +61,7 @@ def live_rows(window: BaseWindow, watermark: int) -> dict[int, tuple[Row, int, i
     }
 
 
-def joined(small: Small, live: list[dict[int, tuple[Row, int, int]]], inputs: tuple[int, ...]) -> dict[Any, Any]:
+def join_naively(small: Small, live: list[dict[int, tuple[Row, int, int]]], inputs: tuple[int, ...]) -> dict[Any, Any]:
     """Join(Q): combinations with their intervals. Rows of ROWS windows that are held are alive together."""
     parts: list[tuple[dict[int, int], int, int]] = [({}, -(2**63), 2**63 - 1)]
     for number in inputs:
@@ -77,7 +77,9 @@ def joined(small: Small, live: list[dict[int, tuple[Row, int, int]]], inputs: tu
     return {tuple(sorted(chosen.items())): (start, end) for chosen, start, end in parts}
 
 
-def stored(node: JoinNode, windows: list[BaseWindow], watermark: int) -> tuple[Counter[Combination], dict[Any, Any]]:
+def read_entries(
+    node: JoinNode, windows: list[BaseWindow], watermark: int
+) -> tuple[Counter[Combination], dict[Any, Any]]:
     """The live entries of a state, and their intervals."""
     assert node.state is not None
     ring = node.state.ring()
@@ -105,7 +107,7 @@ def assert_indexed(node: JoinNode, entry: int) -> None:
         assert entry in found
 
 
-def in_a_box(node: JoinNode, combination: Combination) -> bool:
+def is_boxed(node: JoinNode, combination: Combination) -> bool:
     """Whether one of the boxes covers a combination."""
     return node.state is not None and any(in_box(box, combination) for box in node.state.missing)
 
@@ -124,16 +126,16 @@ def in_box(box: Box, combination: Combination) -> bool:
 def audit(engine: ms.Engine, small: Small, count: Count) -> None:
     """Check every join state of an engine between two pushes."""
     windows, watermark = windows_of(engine), engine._pipeline._horizon
-    live = [live_rows(window, watermark) for window in windows]
+    live = [read_live_rows(window, watermark) for window in windows]
     for window in windows:
         if window.layout.window.counts_rows:
             assert len(window) <= window.layout.window.size, "what was pushed out of a ROWS window is gone"
     for node in executor_of(engine).joins():
         if node.state is None:
             continue
-        wanted = joined(small, live, node.inputs)
-        entries, intervals = stored(node, windows, watermark)
-        boxed = {combination for combination in wanted if in_a_box(node, combination)}
+        wanted = join_naively(small, live, node.inputs)
+        entries, intervals = read_entries(node, windows, watermark)
+        boxed = {combination for combination in wanted if is_boxed(node, combination)}
         twice = [combo for combo, times in entries.items() if times > 1]
         assert not twice, f"stored twice in {node.inputs}: {twice[:3]}"
         assert not boxed & set(entries), f"both stored and missing in {node.inputs}"

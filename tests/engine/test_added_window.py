@@ -62,7 +62,7 @@ def tumbling() -> ms.Query:
 
 
 @pytest.fixture
-def added(monkeypatch: pytest.MonkeyPatch) -> None:
+def add_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows, "_WINDOWS", (*windows._WINDOWS, TumblingWindow))
     monkeypatch.setitem(expiry._EXPIRIES, MoreKinds.TUMBLE, expiry.TimeExpiry)  # type: ignore[misc]
 
@@ -70,7 +70,7 @@ def added(monkeypatch: pytest.MonkeyPatch) -> None:
 Row = dict[str, int]
 
 
-def drawn(seed: int) -> list[dict[str, list[Row]]]:
+def draw_tables(seed: int) -> list[dict[str, list[Row]]]:
     rng, number = random.Random(seed), itertools.count()
     return [
         {
@@ -81,7 +81,7 @@ def drawn(seed: int) -> list[dict[str, list[Row]]]:
     ]
 
 
-def expected(pushes: list[dict[str, list[Row]]]) -> collections.Counter[tuple[int, ...]]:
+def find_expected(pushes: list[dict[str, list[Row]]]) -> collections.Counter[tuple[int, ...]]:
     found: collections.Counter[tuple[int, ...]] = collections.Counter()
     for combination in itertools.product(*([row for push in pushes for row in push[name]] for name in "abc")):
         buckets, keys = {row["ts"] // BUCKET for row in combination}, {row["k"] for row in combination}
@@ -91,10 +91,10 @@ def expected(pushes: list[dict[str, list[Row]]]) -> collections.Counter[tuple[in
     return found
 
 
-@pytest.mark.usefixtures("added")
+@pytest.mark.usefixtures("add_kind")
 @pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES[:-1]])  # the last refuses
 def test_an_added_window_runs_through_migrations_and_restores(strategy: str) -> None:
-    pushes, engine = drawn(1), ms.Engine(tumbling(), plan="((a b) c)")
+    pushes, engine = draw_tables(1), ms.Engine(tumbling(), plan="((a b) c)")
     results: collections.Counter[tuple[int, ...]] = collections.Counter()
     for place, push in enumerate(pushes):
         if place == 10:
@@ -103,11 +103,11 @@ def test_an_added_window_runs_through_migrations_and_restores(strategy: str) -> 
             engine = ms.Engine.restore(engine.query, engine.snapshot().to_bytes(), plan="((a c) b)")
         table = engine.push(push, watermark=2 * place)
         results.update(tuple(row.values()) for row in table.to_pylist())
-    assert results == expected(pushes)
+    assert results == find_expected(pushes)
     assert max(state.rows for state in engine.stats().states if state.kind == "window") < 40, "dead rows have left"
 
 
-@pytest.mark.usefixtures("added")
+@pytest.mark.usefixtures("add_kind")
 def test_an_added_window_is_estimated() -> None:
     query = tumbling()
     plans = (parse_plan(text, query.aliases) for text in ("((a b) c)", "(a (b c))"))

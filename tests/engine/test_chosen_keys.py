@@ -13,25 +13,25 @@ import midstream as ms
 from midstream.state import indexes
 from midstream.state.keys import codes_of
 
-from ..kernels.test_hashing import unmixed
+from ..kernels.test_hashing import unmix_all
 from ..kernels.twins import naive_mix
 
 SIZE = 4_000
 Keys = pa.Array
 
 
-def distinct() -> Keys:
+def draw_distinct() -> Keys:
     return pa.array(random.Random(1).sample(range(2**62), SIZE))
 
 
-def chosen() -> Keys:
+def choose_keys() -> Keys:
     """Keys whose codes, mixed in the way that everybody knows, end in 20 zeros."""
-    keys = unmixed([place << 20 for place in range(SIZE)])
+    keys = unmix_all([place << 20 for place in range(SIZE)])
     assert all(naive_mix(key) % 2**20 == 0 for key in keys[:50].tolist())
     return pa.array(keys)
 
 
-def chosen_texts() -> Keys:
+def choose_texts() -> Keys:
     """Texts of eight bytes whose codes, mixed once more, end in seven zeros."""
     texts = pa.array([f"{number:08x}" for number in range(128 * SIZE)])
     found = [place for place, code in enumerate(codes_of(texts).tolist()) if naive_mix(code) % 128 == 0]
@@ -60,20 +60,20 @@ def slots(engine: ms.Engine) -> float:
     return engine.stats().work.slots_visited / sum(engine.stats().rows_in.values())
 
 
-@pytest.mark.parametrize("make", [chosen, chosen_texts])
+@pytest.mark.parametrize("make", [choose_keys, choose_texts])
 def test_chosen_keys_visit_as_many_slots_as_random_ones(
     make: Callable[[], Keys], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dice = random.Random(1)
     monkeypatch.setattr(indexes, "draw_seed", lambda: dice.getrandbits(63))
-    assert slots(run(make())) < 1.5 * slots(run(distinct()))
+    assert slots(run(make())) < 1.5 * slots(run(draw_distinct()))
 
 
 def test_seeds_are_drawn_for_every_index_and_are_not_in_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
     draw = indexes.draw_seed
     monkeypatch.setattr(indexes, "draw_seed", lambda: drawn.append(draw()) or drawn[-1])
-    engine = run(distinct())
+    engine = run(draw_distinct())
     assert len(set(drawn)) == len(drawn) > 3
     snapshot = engine.snapshot().to_bytes()
     for seed in drawn:
@@ -87,5 +87,5 @@ def test_results_do_not_depend_on_the_seed(monkeypatch: pytest.MonkeyPatch) -> N
     found = []
     for seed in (0, 1, 2**63 - 1):
         monkeypatch.setattr(indexes, "draw_seed", lambda seed=seed: seed)
-        found.append(run(distinct()).stats().rows_out)
+        found.append(run(draw_distinct()).stats().rows_out)
     assert found == [SIZE] * 3

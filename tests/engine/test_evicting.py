@@ -33,7 +33,7 @@ def three() -> ms.Engine:
     return ms.Engine(query, plan="((r s) t)")
 
 
-def found(table: pa.Table) -> list[tuple[int, ...]]:
+def sort_results(table: pa.Table) -> list[tuple[int, ...]]:
     return sorted(tuple(row[name] for name in ("rv", "sv", "tv")) for row in table.to_pylist())
 
 
@@ -44,9 +44,9 @@ def test_a_probe_fills_in_what_was_evicted_and_no_more() -> None:
     state = node_over(engine, "rs").state
     assert state is not None and len(state) == 1 and engine.stats().states[-1].rows == 1
     assert [box.cause.kind for box in state.missing] == ["eviction"]
-    assert found(engine.push({"t": rows([1])})) == [(0, 0, 0), (1, 0, 0)]
+    assert sort_results(engine.push({"t": rows([1])})) == [(0, 0, 0), (1, 0, 0)]
     assert len(state) == 3 and state.missing, "row 3 of r has another key and is still missing"
-    assert found(engine.push({"t": rows([2, 1], first=1)})) == [(0, 0, 2), (1, 0, 2), (2, 1, 1), (3, 1, 1)]
+    assert sort_results(engine.push({"t": rows([2, 1], first=1)})) == [(0, 0, 2), (1, 0, 2), (2, 1, 1), (3, 1, 1)]
     assert len(state) == 4 and not state.missing
 
 
@@ -56,11 +56,11 @@ def test_evicting_again_takes_only_what_is_there() -> None:
     assert evict(engine, "rs", "r", [1, 2]) == 2
     assert evict(engine, "rs", "r", [1, 2]) == 0
     assert evict(engine, "rs", "s", [1, 2]) == 0
-    assert found(engine.push({"t": rows([1])})) == [(0, 0, 0)]
+    assert sort_results(engine.push({"t": rows([1])})) == [(0, 0, 0)]
     assert evict(engine, "rs", "s", [1, 2]) == 1, "what was filled in goes again"
     state = node_over(engine, "rs").state
     assert state is not None and len(state) == 0
-    assert found(engine.push({"t": rows([1, 2], first=1)})) == [(0, 0, 1), (1, 1, 2)]
+    assert sort_results(engine.push({"t": rows([1, 2], first=1)})) == [(0, 0, 1), (1, 1, 2)]
 
 
 def test_rows_that_come_after_an_eviction_are_no_part_of_it() -> None:
@@ -69,7 +69,7 @@ def test_rows_that_come_after_an_eviction_are_no_part_of_it() -> None:
     evict(engine, "rs", "r", [1])
     engine.push({"r": rows([1], first=1), "s": rows([1], first=1)})
     wanted = [(r, s, 0) for r in (0, 1) for s in (0, 1)]
-    assert found(engine.push({"t": rows([1])})) == wanted
+    assert sort_results(engine.push({"t": rows([1])})) == wanted
 
 
 def test_nothing_missing_where_nothing_was_evicted() -> None:

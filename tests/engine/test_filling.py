@@ -13,7 +13,7 @@ from midstream.engine.joins.level_filling import LevelFiller
 from midstream.plan import parse_plan
 from midstream.state.missing import Cause
 
-from .audit import Count, audit, executor_of, stored, windows_of
+from .audit import Count, audit, executor_of, read_entries, windows_of
 from .small import ALIASES, CASES, Small, draw_plan, draw_pushes, sorted_rows
 
 
@@ -23,7 +23,7 @@ def states_of(engine: ms.Engine) -> list[object]:
     executor = executor_of(engine)
     holes = [state.holes for state in executor.state_stats()]
     nodes = [node for node in executor.joins() if node.state is not None]
-    return [(stored(node, windows, watermark), left) for node, left in zip(nodes, holes, strict=True)]
+    return [(read_entries(node, windows, watermark), left) for node, left in zip(nodes, holes, strict=True)]
 
 
 @pytest.mark.parametrize("seed", range(3))

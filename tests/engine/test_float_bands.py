@@ -33,7 +33,7 @@ def pairs(*results: pa.Table) -> list[tuple[int, int]]:
     return sorted((row["a"], row["b"]) for result in results for row in result.to_pylist())
 
 
-def expected(where: str, left: list[float], right: list[float]) -> list[tuple[int, int]]:
+def find_expected(where: str, left: list[float], right: list[float]) -> list[tuple[int, int]]:
     parts = parts_of(f"SELECT 1 AS one FROM s a, s b WHERE {where}")
     return [
         (i, j)
@@ -62,7 +62,7 @@ def some_comparison(dice: random.Random) -> str:
 
 
 def check(where: str, left: list[float], right: list[float]) -> None:
-    right_answer = expected(where, left, right)
+    right_answer = find_expected(where, left, right)
     a, b = table(left), table(right)
     for first, second in (({"a": a}, {"b": b}), ({"b": b}, {"a": a})):
         runner = engine(where)
@@ -79,7 +79,7 @@ def check(where: str, left: list[float], right: list[float]) -> None:
 
 def test_constants_that_cancel_out_still_round() -> None:
     check("a.f + 1e9D <= b.f + 1e9D", [1e-9], [0.0])
-    assert expected("a.f + 1e9D <= b.f + 1e9D", [1e-9], [0.0]) == [(0, 0)]
+    assert find_expected("a.f + 1e9D <= b.f + 1e9D", [1e-9], [0.0]) == [(0, 0)]
     check("a.f - 1e9D + 1e9D <= b.f", [1e-9], [0.0])
     check("a.f + 1e9D - 1e9D <= b.f", [1e-9], [0.0])
 

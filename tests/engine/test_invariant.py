@@ -21,7 +21,7 @@ from .small import ALIASES, CASES, SCHEMA, Small, draw_plan, draw_pushes, sorted
 SEEDS = range(3)
 
 
-def restored(engine: ms.Engine, rng: random.Random, small: Small, as_bytes: bool) -> ms.Engine:
+def restore(engine: ms.Engine, rng: random.Random, small: Small, as_bytes: bool) -> ms.Engine:
     snapshot = engine.snapshot()
     plan = draw_plan(rng, small.size) if rng.random() < 0.7 else None
     engine = ms.Engine.restore(engine.query, snapshot.to_bytes() if as_bytes else snapshot, plan=plan)
@@ -75,7 +75,7 @@ def test_entries_and_box_partition_the_join(small: Small, seed: int) -> None:
             evicted += evict_some(engine, rng)
             audit(engine, small, count)
         if rng.random() < 0.15 or step in (12, 25):
-            engine = restored(engine, rng, small, as_bytes=bool(step % 2))
+            engine = restore(engine, rng, small, as_bytes=bool(step % 2))
             assert all(len(node.state) == 0 for node in executor_of(engine).joins() if node.state is not None)
             audit(engine, small, count)
     audit(steady, small, count)
@@ -97,7 +97,7 @@ def test_states_kept_from_plan_to_plan_stay_right(small: Small, seed: int) -> No
             evicted += evict_some(engine, rng)
             audit(engine, small, count)
         if step % 12 == 11:
-            engine = restored(engine, rng, small, as_bytes=False)
+            engine = restore(engine, rng, small, as_bytes=False)
             cut_boxes(engine, rng)
             audit(engine, small, count)
         if rng.random() < 0.3:
@@ -132,7 +132,7 @@ def test_a_pinned_row_and_its_packing_keep_the_states(small: Small, monkeypatch:
         if step % 10 == 0 or packed:
             audit(engine, small, count)
         if step % 50 == 25:
-            engine = restored(engine, rng, small, as_bytes=False)
+            engine = restore(engine, rng, small, as_bytes=False)
         if step % 9 == 0:
             evict_some(engine, rng)
     assert count.stored > 0
@@ -152,7 +152,7 @@ def test_a_fill_never_emits_and_leaves_nothing_missing(small: Small, seed: int) 
         wanted = sorted_rows(steady.push(push))
         assert sorted_rows(engine.push(push)) == wanted
         if step % 6 == 5:
-            engine = restored(engine, rng, small, as_bytes=False)
+            engine = restore(engine, rng, small, as_bytes=False)
             before = engine.stats().rows_out
             evict_some(engine, rng)
             fill(executor_of(engine), rng, step % 12 == 5, engine._pipeline._horizon)

@@ -21,7 +21,7 @@ BATCHES: list[dict[str, Any]] = [
 SIZES = [0, 1, 1, 1, 1, 1]
 
 
-def made(**options: Any) -> ms.Engine:
+def make_engine(**options: Any) -> ms.Engine:
     return ms.Engine(ms.query(TEXT, schemas=dict.fromkeys("abc", ROW), event_time="ts"), plan="(a b) c", **options)
 
 
@@ -33,13 +33,13 @@ async def arriving() -> AsyncIterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("batches", [list, tuple, iter, lambda given: (batch for batch in given)])
 def test_a_table_for_each_batch(batches: Any) -> None:
-    assert [table.num_rows for table in made().run(batches(BATCHES))] == SIZES
+    assert [table.num_rows for table in make_engine().run(batches(BATCHES))] == SIZES
 
 
 @pytest.mark.parametrize("source", [arriving, lambda: BATCHES])
 def test_async_for(source: Any) -> None:
     async def sizes() -> list[int]:
-        return [table.num_rows async for table in made().run(source())]
+        return [table.num_rows async for table in make_engine().run(source())]
 
     assert asyncio.run(sizes()) == SIZES
 
@@ -52,7 +52,7 @@ def test_batches_are_pushed_when_their_results_are_asked_for() -> None:
             taken.append(number)
             yield batch
 
-    engine = made()
+    engine = make_engine()
     results = engine.run(batches())
     assert taken == [] and next(results).num_rows == 0 and taken == [0]
     for number, _ in enumerate(results):
@@ -64,7 +64,7 @@ def test_batches_are_pushed_when_their_results_are_asked_for() -> None:
 
 
 def test_the_engine_stays_open_after_a_run_and_after_a_break() -> None:
-    engine = made()
+    engine = make_engine()
     for _ in engine.run(BATCHES[:3]):
         break
     assert [table.num_rows for table in engine.run(BATCHES[1:])] == SIZES[1:]
@@ -72,7 +72,7 @@ def test_the_engine_stays_open_after_a_run_and_after_a_break() -> None:
 
 
 def test_a_refused_batch_raises_and_changes_nothing() -> None:
-    engine = made()
+    engine = make_engine()
     results = engine.run([BATCHES[0], {"a": [1]}, BATCHES[1]])
     next(results)
     with pytest.raises(InputError, match="push: 'a' is a list whose item 0 is int"):
@@ -92,16 +92,16 @@ def test_a_refused_batch_raises_and_changes_nothing() -> None:
 )
 def test_what_is_no_sequence_of_batches_is_refused_at_once(batches: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        made().run(batches)
+        make_engine().run(batches)
 
 
 def test_an_async_source_needs_async_for() -> None:
     with pytest.raises(InputError, match="take the results with 'async for'"):
-        list(made().run(arriving()))
+        list(make_engine().run(arriving()))
 
 
 def test_a_with_block_frees_the_state() -> None:
-    with made() as engine:
+    with make_engine() as engine:
         assert sum(table.num_rows for table in engine.run(BATCHES)) == 5
         assert sum(state.rows for state in engine.stats().states) > 0
     assert sum(state.rows for state in engine.stats().states) == 0
@@ -134,7 +134,7 @@ def test_results_are_not_lost_at_the_end_of_a_with_block() -> None:
 
 
 def test_pieces_taken_after_a_with_block_do_not_open_it_again() -> None:
-    with made() as engine:
+    with make_engine() as engine:
         engine.push(BATCHES[0])
         pieces = engine.push_batches(BATCHES[1])
         assert next(pieces).num_rows == 1
@@ -144,7 +144,7 @@ def test_pieces_taken_after_a_with_block_do_not_open_it_again() -> None:
 
 
 def test_late_rows_can_be_taken_after_a_with_block() -> None:
-    with made(late="keep") as engine:
+    with make_engine(late="keep") as engine:
         engine.push(BATCHES[0], watermark=100)
         engine.push(BATCHES[0])
     assert engine.take_late()["a"].num_rows == 1
@@ -152,7 +152,7 @@ def test_late_rows_can_be_taken_after_a_with_block() -> None:
 
 def holding() -> ms.Engine:
     """An engine that holds five results back."""
-    engine = made()
+    engine = make_engine()
     engine.push({"a": [{"id": 99, "ts": 0}]})
     engine.migrate("(b c) a", "parallel-track", hold=True)
     assert sum(table.num_rows for table in engine.run(BATCHES)) == 0

@@ -19,7 +19,7 @@ COMMON, ROWS = CASES[0], CASES[8]
 LARGEST_ROWS = f"ROWS {2**63 - 1}"
 
 
-def running(small: Small, seed: int = 1, pushes: int = 15) -> ms.Engine:
+def make_running_engine(small: Small, seed: int = 1, pushes: int = 15) -> ms.Engine:
     rng = random.Random(seed)
     engine = ms.Engine(small.query())
     for push in draw_pushes(rng, small, pushes):
@@ -28,7 +28,7 @@ def running(small: Small, seed: int = 1, pushes: int = 15) -> ms.Engine:
 
 
 def test_a_snapshot_comes_back_from_bytes() -> None:
-    snapshot = running(COMMON).snapshot()
+    snapshot = make_running_engine(COMMON).snapshot()
     again = Snapshot.from_bytes(snapshot.to_bytes())
     assert again.meta == snapshot.meta
     assert list(again.windows) == list(snapshot.windows)
@@ -36,7 +36,7 @@ def test_a_snapshot_comes_back_from_bytes() -> None:
 
 
 def test_a_snapshot_shares_nothing_with_the_engine() -> None:
-    engine = running(COMMON)
+    engine = make_running_engine(COMMON)
     snapshot = engine.snapshot()
     before = snapshot.to_bytes()
     for push in draw_pushes(random.Random(2), COMMON, 10):
@@ -51,14 +51,14 @@ def test_what_is_no_snapshot(data: bytes) -> None:
 
 
 def test_a_snapshot_cut_off_anywhere_is_refused() -> None:
-    data = running(COMMON).snapshot().to_bytes()
+    data = make_running_engine(COMMON).snapshot().to_bytes()
     for size in [*range(0, len(data), 37), len(data) - 1]:
         with pytest.raises(SnapshotError):
             Snapshot.from_bytes(data[:size])
 
 
 def test_another_version_is_refused() -> None:
-    data = running(COMMON).snapshot().to_bytes()
+    data = make_running_engine(COMMON).snapshot().to_bytes()
     at = len(b"MIDSTREAM-SNAPSHOT")
     assert int.from_bytes(data[at : at + 2], "little") == VERSION
     other = data[:at] + (9).to_bytes(2, "little") + data[at + 2 :]
@@ -70,7 +70,7 @@ def test_another_version_is_refused() -> None:
 def test_damage_is_refused(seed: int) -> None:
     """Single bytes are changed: the snapshot is refused as damaged, or it is read as it was."""
     rng = random.Random(seed)
-    snapshot = running(COMMON).snapshot()
+    snapshot = make_running_engine(COMMON).snapshot()
     data = snapshot.to_bytes()
     for _ in range(150):
         at = rng.randrange(len(data))
@@ -96,7 +96,7 @@ OTHERS: list[tuple[str, dict[str, Any], str]] = [
 def test_another_query_is_refused(changes: dict[str, Any], part: str) -> None:
     other = Small("other", changes.get("windows", COMMON.windows), changes["where"], ())
     with pytest.raises(SnapshotError, match=rf"the snapshot is of another query; {part}: "):
-        ms.Engine.restore(other.query(), running(COMMON).snapshot())
+        ms.Engine.restore(other.query(), make_running_engine(COMMON).snapshot())
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_another_query_is_refused(changes: dict[str, Any], part: str) -> None:
 )
 def test_a_larger_window_is_refused(small: Small, windows: tuple[str, ...], text: str) -> None:
     with pytest.raises(SnapshotError, match=text):
-        ms.Engine.restore(small.query(windows), running(small).snapshot())
+        ms.Engine.restore(small.query(windows), make_running_engine(small).snapshot())
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -161,7 +161,7 @@ def test_other_outputs_need_columns_that_were_kept() -> None:
 
 
 def test_counters_and_watermark_go_on() -> None:
-    engine = running(COMMON)
+    engine = make_running_engine(COMMON)
     before, after = engine.stats(), ms.Engine.restore(engine.query, engine.snapshot()).stats()
     for name in ("rows_in", "rows_out", "late", "rejected", "watermark", "held_back_by"):
         assert getattr(after, name) == getattr(before, name)

@@ -68,7 +68,7 @@ def rows_of(values: pa.Array, time: pa.DataType = NUMBER) -> pa.Table:
     return pa.table({"k": [1] * count, "x": values, "ts": pa.array([5] * count, pa.int64()).cast(time)})
 
 
-def restored_or_refused(before: Any, after: Any, rows: pa.Table, column: str, types: tuple[Any, Any]) -> Any:
+def restore_or_refuse(before: Any, after: Any, rows: pa.Table, column: str, types: tuple[Any, Any]) -> Any:
     """The engine under the other query, or None if it is refused, as it should be."""
     engine = ms.Engine(before)
     engine.push({"a": rows})
@@ -97,7 +97,7 @@ def test_another_type_is_refused_or_right(where: str) -> None:
             continue
         rows = rows_of(values_of(old, VALUES[old]))
         before, after = query_with(old, where), query_with(new, where)
-        engine = restored_or_refused(before, after, rows, "x", (old, new))
+        engine = restore_or_refuse(before, after, rows, "x", (old, new))
         if engine is None:
             continue
         kept += 1
@@ -114,7 +114,7 @@ def test_another_kind_of_event_time_is_refused_or_right() -> None:
     for old, new in itertools.permutations(EVENT_TIMES, 2):
         rows = rows_of(values_of(pa.int32(), WHOLE), old)
         before, after = (query_with(pa.int32(), "a.k = b.k", time) for time in (old, new))
-        engine = restored_or_refused(before, after, rows, "ts", (old, new))
+        engine = restore_or_refuse(before, after, rows, "ts", (old, new))
         if engine is not None:
             fresh = ms.Engine(after)
             fresh.push({"a": rows})

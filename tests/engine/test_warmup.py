@@ -22,7 +22,7 @@ from midstream.engine.compiling import all_kernels, tell_compiling
 ROOT = Path(__file__).parents[2]
 
 
-def in_a_process(*arguments: str, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run_in_process(*arguments: str, cache: Path | None = None) -> subprocess.CompletedProcess[str]:
     given = dict(os.environ) | ({"NUMBA_CACHE_DIR": str(cache)} if cache is not None else {})
     return subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, env=given, capture_output=True, text=True, check=True, timeout=900
@@ -30,7 +30,7 @@ def in_a_process(*arguments: str, cache: Path | None = None) -> subprocess.Compl
 
 
 def test_nothing_is_compiled_after_the_first_engine_was_made() -> None:
-    found = json.loads(in_a_process("-m", "tests.engine.everything").stdout.splitlines()[-1])
+    found = json.loads(run_in_process("-m", "tests.engine.everything").stdout.splitlines()[-1])
     assert found["missed"] == [], "the warm-up calls every kernel"
     assert found["later"] == {}, "the warm-up calls every kernel with arrays of every type that it will get"
     assert found["kernels"] > 30
@@ -101,8 +101,8 @@ def test_nothing_is_said_of_kernels_that_are_ready_or_of_others(caplog: pytest.L
 @pytest.mark.slow
 def test_the_first_process_tells_how_far_it_is_and_the_next_has_nothing_to_tell(tmp_path: Path) -> None:
     program = "import midstream as ms; ms.get_ready()"
-    lines = in_a_process("-c", program, cache=tmp_path).stderr.splitlines()
+    lines = run_in_process("-c", program, cache=tmp_path).stderr.splitlines()
     count = len(all_kernels())
     assert lines[0].endswith(f": 1 of {count}") and "compiled in" in lines[-1]
     assert 3 <= len(lines) <= 7
-    assert in_a_process("-c", program, cache=tmp_path).stderr == ""
+    assert run_in_process("-c", program, cache=tmp_path).stderr == ""

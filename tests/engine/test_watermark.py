@@ -8,12 +8,12 @@ from midstream.engine.input.watermark import NONE_YET, Watermark
 from midstream.errors import InputError
 
 
-def tracker(**delays: int) -> Watermark:
+def make_watermark(**delays: int) -> Watermark:
     return Watermark(delays or {"a": 0, "b": 0})
 
 
 def test_it_is_the_smallest_of_the_maxima_less_the_delays() -> None:
-    watermark = tracker(a=5, b=20)
+    watermark = make_watermark(a=5, b=20)
     assert watermark.current == NONE_YET
     watermark.advance({"a": 100}, None)
     assert watermark.current == NONE_YET, "a stream without rows holds it back"
@@ -27,7 +27,7 @@ def test_it_is_the_smallest_of_the_maxima_less_the_delays() -> None:
 
 
 def test_a_watermark_for_one_stream_moves_that_stream_on() -> None:
-    watermark = tracker()
+    watermark = make_watermark()
     watermark.advance({"a": 100}, {"b": 40})
     assert watermark.current == 40 and not watermark.is_explicit
     watermark.advance({"b": 70}, None)
@@ -41,7 +41,7 @@ def test_a_watermark_for_one_stream_moves_that_stream_on() -> None:
 
 
 def test_a_watermark_for_one_stream_may_be_below_what_it_has_reached() -> None:
-    watermark = tracker()
+    watermark = make_watermark()
     watermark.advance({"a": 100, "b": 100}, None)
     watermark.check({"a": 10})
     watermark.advance({}, {"a": 10})
@@ -49,7 +49,7 @@ def test_a_watermark_for_one_stream_may_be_below_what_it_has_reached() -> None:
 
 
 def test_after_one_for_the_query_only_given_ones_count() -> None:
-    watermark = tracker()
+    watermark = make_watermark()
     watermark.advance({"a": 100, "b": 100}, None)
     watermark.advance({"a": 300, "b": 300}, 120)
     assert watermark.current == 120 and watermark.is_explicit
@@ -64,13 +64,13 @@ def test_after_one_for_the_query_only_given_ones_count() -> None:
 
 
 def test_one_for_the_query_reaches_streams_without_rows() -> None:
-    watermark = tracker()
+    watermark = make_watermark()
     watermark.advance({}, 50)
     assert watermark.current == 50
 
 
 def test_one_for_the_query_does_not_take_a_stream_back() -> None:
-    watermark = tracker()
+    watermark = make_watermark()
     watermark.advance({}, {"a": 500})
     watermark.advance({}, 100)
     assert watermark.given == {"a": 500, "b": 100} and watermark.current == 100
@@ -79,7 +79,7 @@ def test_one_for_the_query_does_not_take_a_stream_back() -> None:
 
 
 def test_what_goes_back_or_is_unknown_is_refused() -> None:
-    watermark = tracker()
+    watermark = make_watermark()
     watermark.advance({"a": 100, "b": 100}, {"a": 200})
     with pytest.raises(InputError, match="go back from 100 to 99"):
         watermark.check(99)
@@ -94,7 +94,7 @@ def test_what_goes_back_or_is_unknown_is_refused() -> None:
 
 @pytest.mark.parametrize("given", [None, 500, {"a": 700}, {"a": 700, "b": 650}])
 def test_what_a_push_would_do_changes_nothing(given: int | dict[str, int] | None) -> None:
-    watermark = tracker(a=10, b=0)
+    watermark = make_watermark(a=10, b=0)
     watermark.advance({"a": 100, "b": 80}, None)
     before = watermark.to_json() | {"maxima": dict(watermark.maxima), "given": dict(watermark.given)}
     expected = watermark.after({"a": 600, "b": 400}, given)
@@ -104,15 +104,15 @@ def test_what_a_push_would_do_changes_nothing(given: int | dict[str, int] | None
 
 
 def test_delays_near_the_smallest_time_do_not_overflow() -> None:
-    watermark = tracker(a=10)
+    watermark = make_watermark(a=10)
     watermark.advance({"a": NONE_YET + 3}, None)
     assert watermark.current == NONE_YET
 
 
 def test_it_survives_a_snapshot() -> None:
-    watermark = tracker()
+    watermark = make_watermark()
     watermark.advance({"a": 100, "b": 30}, {"b": 50})
-    other = tracker()
+    other = make_watermark()
     other.from_json(watermark.to_json())
     for each in (watermark, other):
         each.advance({"b": 70}, None)

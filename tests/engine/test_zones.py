@@ -30,16 +30,16 @@ PLAIN = pa.schema({"k": pa.int64(), "ts": pa.timestamp("us")})
 ZONED = pa.schema({"k": pa.int64(), "n": pa.int64(), "ts": pa.timestamp("us", "UTC")})
 
 
-def instant(shown: int, zone: str) -> int:
+def to_instant(shown: int, zone: str) -> int:
     """What a clock shows, in microseconds, as an instant: Python's own rules."""
     moment = (EPOCH + shown * MICROSECOND).replace(tzinfo=ZoneInfo(zone))
     return (moment - EPOCH.replace(tzinfo=UTC)) // MICROSECOND
 
 
-def moments(zone: str, dice: random.Random, count: int, spread: int = 2 * HOUR) -> list[int]:
+def draw_moments(zone: str, dice: random.Random, count: int, spread: int = 2 * HOUR) -> list[int]:
     """Moments, in microseconds, around the changes of a zone's clocks, as clocks there show them."""
     changes = [(datetime.datetime.fromisoformat(text) - EPOCH) // MICROSECOND for text in CHANGES[zone]]
-    offset = instant(0, zone)
+    offset = to_instant(0, zone)
     return [
         dice.choice(changes) - offset + dice.randint(-spread, spread) // 60_000_000 * 60_000_000 for _ in range(count)
     ]
@@ -48,10 +48,10 @@ def moments(zone: str, dice: random.Random, count: int, spread: int = 2 * HOUR) 
 @pytest.mark.parametrize("zone", CHANGES)
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_a_clock_is_read_as_python_reads_it(zone: str, unit: str) -> None:
-    shown = [*moments(zone, random.Random(zone), 400), 0, -(10**15), 2 * 10**15]
+    shown = [*draw_moments(zone, random.Random(zone), 400), 0, -(10**15), 2 * 10**15]
     read = instants(pa.array(shown, pa.timestamp("us")).cast(pa.timestamp(unit)), zone)
     assert read.type == pa.timestamp(unit, zone)
-    expected = [instant(moment, zone) for moment in shown]
+    expected = [to_instant(moment, zone) for moment in shown]
     assert read.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist() == expected
     assert len({moment - other for moment, other in zip(shown, expected, strict=True)}) > 1, (
         "clocks are changed in between"
@@ -63,30 +63,30 @@ def test_what_is_out_of_range_in_the_zone_is_null() -> None:
     assert instants(shown, "America/New_York").is_valid().to_pylist() == [False, False, True, False]
 
 
-def made(zone: str | None, **given: Any) -> ms.Query:
+def make_query(zone: str | None, **given: Any) -> ms.Query:
     return ms.query(TEXT, **{"schemas": {"a": PLAIN, "b": ZONED}, "event_time": "ts", "assume_zone": zone, **given})
 
 
-def tables(zone: str, seed: int, count: int = 40) -> tuple[pa.Table, pa.Table]:
+def draw_tables(zone: str, seed: int, count: int = 40) -> tuple[pa.Table, pa.Table]:
     dice = random.Random(f"{zone} {seed}")
-    shown = moments(zone, dice, count)
-    real = [instant(moment, zone) + dice.randint(-90, 90) * 60_000_000 for moment in dice.sample(shown, count)]
+    shown = draw_moments(zone, dice, count)
+    real = [to_instant(moment, zone) + dice.randint(-90, 90) * 60_000_000 for moment in dice.sample(shown, count)]
     a = pa.table({"k": [dice.randrange(3) for _ in shown], "ts": pa.array(shown, pa.timestamp("us"))}, schema=PLAIN)
     times = pa.array(real, pa.timestamp("us", "UTC"))
     b = pa.table({"k": [dice.randrange(3) for _ in real], "n": range(count), "ts": times}, schema=ZONED)
     return a, b
 
 
-def numbers(table: pa.Table) -> list[tuple[int, ...]]:
+def sort_as_numbers(table: pa.Table) -> list[tuple[int, ...]]:
     columns = [table.column(name) for name in table.column_names]
     plain = [column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column for column in columns]
     return sorted(zip(*(column.to_pylist() for column in plain), strict=True))
 
 
-def expected(zone: str, a: pa.Table, b: pa.Table) -> list[tuple[int, ...]]:
+def find_expected(zone: str, a: pa.Table, b: pa.Table) -> list[tuple[int, ...]]:
     found = []
     for key, shown in zip(a["k"].to_pylist(), a["ts"].cast(pa.int64()).to_pylist(), strict=True):
-        at = instant(shown, zone)
+        at = to_instant(shown, zone)
         for other, number, moment in zip(
             *(b[name].cast(pa.int64()).to_pylist() for name in ("k", "n", "ts")), strict=True
         ):
@@ -98,26 +98,30 @@ def expected(zone: str, a: pa.Table, b: pa.Table) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("zone", CHANGES)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_join_of_a_clock_with_instants(zone: str, seed: int) -> None:
-    a, b = tables(zone, seed)
-    query = made(zone, delay="900 days")
+    a, b = draw_tables(zone, seed)
+    query = make_query(zone, delay="900 days")
     engine, found = ms.Engine(query), []
     for cut in np.array_split(np.arange(len(a)), 4):
-        found += numbers(engine.push({"a": a.take(pa.array(cut)), "b": b.take(pa.array(cut))}))
+        found += sort_as_numbers(engine.push({"a": a.take(pa.array(cut)), "b": b.take(pa.array(cut))}))
         engine = ms.Engine.restore(query, engine.snapshot().to_bytes())
-    assert sorted(found) == expected(zone, a, b)
+    assert sorted(found) == find_expected(zone, a, b)
     assert found
 
 
 def test_results_are_in_the_first_streams_zone() -> None:
     zone = "Europe/Berlin"
-    assert made(zone).output_schema.types[1:] == [pa.timestamp("us", zone), pa.int64(), *[pa.timestamp("us", zone)] * 2]
-    turned = made(zone).text.replace("a [RANGE 30 MINUTES], b [RANGE 30 MINUTES]", "b [UNBOUNDED], a [UNBOUNDED]")
+    assert make_query(zone).output_schema.types[1:] == [
+        pa.timestamp("us", zone),
+        pa.int64(),
+        *[pa.timestamp("us", zone)] * 2,
+    ]
+    turned = make_query(zone).text.replace("a [RANGE 30 MINUTES], b [RANGE 30 MINUTES]", "b [UNBOUNDED], a [UNBOUNDED]")
     assert ms.query(turned, {"a": PLAIN, "b": ZONED}, "ts", assume_zone=zone).time_type == pa.timestamp("us", "UTC")
 
 
 def test_without_a_word_a_mixture_is_refused() -> None:
     with pytest.raises(ms.QueryError, match=r"event time of 'a' has no time zone, but that of 'b' has \(UTC\)"):
-        made(None)
+        make_query(None)
 
 
 def test_predicates_compare_instants() -> None:
@@ -129,7 +133,7 @@ def test_predicates_compare_instants() -> None:
 
 
 def test_a_watermark_without_a_zone_is_in_the_assumed_one() -> None:
-    engine = ms.Engine(made("America/New_York"))
+    engine = ms.Engine(make_query("America/New_York"))
     engine.push({}, watermark=datetime.datetime(2026, 7, 1, 8))
     assert engine.stats().watermark == (datetime.datetime(2026, 7, 1, 12) - EPOCH) // MICROSECOND
     engine.push(
@@ -139,7 +143,7 @@ def test_a_watermark_without_a_zone_is_in_the_assumed_one() -> None:
 
 
 def test_late_rows_come_back_as_they_were_pushed() -> None:
-    engine = ms.Engine(made("Europe/Berlin"), late="keep")
+    engine = ms.Engine(make_query("Europe/Berlin"), late="keep")
     engine.push({}, watermark=datetime.datetime(2026, 7, 1, 12, tzinfo=UTC))
     clock = datetime.datetime(2026, 7, 1, 13, 59)
     engine.push({"a": [{"k": 1, "ts": clock}, {"k": 2, "ts": datetime.datetime(2026, 7, 1, 14)}]})
@@ -150,7 +154,7 @@ def test_late_rows_come_back_as_they_were_pushed() -> None:
 
 def test_a_clock_that_was_declared_takes_no_instants() -> None:
     with pytest.raises(ms.InputError, match="does not cast"):
-        ms.Engine(made("Europe/Berlin")).push({"a": tables("Europe/Berlin", 0)[1].drop_columns("n")})
+        ms.Engine(make_query("Europe/Berlin")).push({"a": draw_tables("Europe/Berlin", 0)[1].drop_columns("n")})
 
 
 @pytest.mark.parametrize("other", ["Europe/Paris", "America/New_York"])
@@ -170,4 +174,4 @@ def test_a_snapshot_is_of_its_zone(other: str) -> None:
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "", "utc+1", 1, b"UTC", ["UTC"]])
 def test_a_zone_that_there_is_not(zone: Any) -> None:
     with pytest.raises(ms.QueryError, match=r"assume_zone=.* is no time zone"):
-        made(zone)
+        make_query(zone)

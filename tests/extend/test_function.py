@@ -77,16 +77,18 @@ def test_wherever_an_expression_may_be(use: str) -> None:
     assert found.num_rows > 0 and found.sort_by(order).to_pylist() == expected.sort_by(order).to_pylist()
 
 
-def refused(message: str, text: str, *functions: Any) -> None:
+def check_refused(message: str, text: str, *functions: Any) -> None:
     with pytest.raises(ms.QueryError, match=message):
         ms.query(f"SELECT {text} FROM a [ROWS 1]", {"a": ROW}, "ts", functions=functions)
 
 
 def test_what_cannot_be_called_is_refused() -> None:
-    refused("unknown function 'partiy' .*did you mean 'parity'", "partiy(a.x)", PARITY)
-    refused(r"parity is written parity\(BIGINT\), and was given 2 arguments", "parity(a.x, 1)", PARITY)
-    refused("functions has 'abs', which there is already", "a.x", given_function("abs", [TEXT], TEXT, pc.utf8_upper))
-    refused("functions has .*make one with midstream.cql.given_function", "a.x", abs)
+    check_refused("unknown function 'partiy' .*did you mean 'parity'", "partiy(a.x)", PARITY)
+    check_refused(r"parity is written parity\(BIGINT\), and was given 2 arguments", "parity(a.x, 1)", PARITY)
+    check_refused(
+        "functions has 'abs', which there is already", "a.x", given_function("abs", [TEXT], TEXT, pc.utf8_upper)
+    )
+    check_refused("functions has .*make one with midstream.cql.given_function", "a.x", abs)
 
 
 def test_what_it_gives_is_checked() -> None:

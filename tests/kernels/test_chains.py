@@ -15,7 +15,7 @@ from .twins import (
     INT64S,
     Entries,
     Ints,
-    drained,
+    drain,
     draw_combos,
     ints,
     layout_of,
@@ -29,7 +29,7 @@ def new_chains(capacity: int, buckets: int, seed: int = 7) -> Chains:
     return Chains(np.full(buckets, NO_ID, np.int64), np.zeros((capacity, 4), np.int64), seed)
 
 
-def inserted(entries: Entries, made: Chains, pieces: int = 1) -> Chains:
+def insert_entries(entries: Entries, made: Chains, pieces: int = 1) -> Chains:
     """All entries, inserted in that many calls."""
     bounds = np.linspace(entries.head, entries.tail, pieces + 1).astype(int)
     for first, last in itertools.pairwise(bounds.tolist()):
@@ -49,7 +49,7 @@ def keys_of(rng: np.random.Generator, size: int, keys: int) -> Ints:
 def test_probe_is_the_naive_join(seed: int, width: int, buckets: int) -> None:
     rng = np.random.default_rng([seed, width, buckets])
     entries = Entries.draw(rng, int(rng.integers(1, 200)), int(rng.integers(0, 65)), width, keys=5)
-    made = inserted(entries, new_chains(64, buckets, seed), pieces=1 + seed)
+    made = insert_entries(entries, new_chains(64, buckets, seed), pieces=1 + seed)
     combos = draw_combos(rng, 40, 2)
     keys = keys_of(rng, 40, 5)
     entry_first = bool(seed % 2)
@@ -61,7 +61,7 @@ def test_probe_is_the_naive_join(seed: int, width: int, buckets: int) -> None:
         entries, head, tail, combos, lambda at, entry_id: int(keys[at]) == entries.keys[entry_id], entry_first
     )
     for capacity in (1, 2, 7, 10_000):
-        found, calls = drained(
+        found, calls = drain(
             lambda out, cursor: chains.probe(made, ring, keys, combos, out, cursor, layout),
             max(width, 1) + 2,
             capacity,
@@ -73,7 +73,7 @@ def test_probe_is_the_naive_join(seed: int, width: int, buckets: int) -> None:
 def test_a_block_that_is_full_after_every_match_loses_and_repeats_nothing() -> None:
     rng = np.random.default_rng(1)
     entries = Entries.draw(rng, 1, 60, 2, keys=1)
-    made = inserted(entries, new_chains(64, 1))
+    made = insert_entries(entries, new_chains(64, 1))
     combos, keys = draw_combos(rng, 50, 1), np.zeros(50, np.int64)
     wanted = naive_join(entries, 1, 61, combos, lambda at, entry_id: True, True)
     assert len(wanted) > 500
@@ -81,14 +81,14 @@ def test_a_block_that_is_full_after_every_match_loses_and_repeats_nothing() -> N
     def step(out: object, cursor: Ints) -> bool:
         return bool(chains.probe(made, entries.ring(64), keys, combos, out, cursor, layout_of(2, 1, True)))
 
-    found, calls = drained(step, 3, 1)
+    found, calls = drain(step, 3, 1)
     assert found == wanted and calls >= len(wanted)
-    assert drained(step, 3, 4, kept=3) == (found, calls)
+    assert drain(step, 3, 4, kept=3) == (found, calls)
 
 
 def test_what_stands_in_the_block_stays() -> None:
     entries = Entries({1: 3}, {1: 0}, {1: 9}, None, 1, 2)
-    made = inserted(entries, new_chains(64, 2))
+    made = insert_entries(entries, new_chains(64, 2))
     combos = draw_combos(np.random.default_rng(2), 1, 1)
     combos.starts[0], combos.ends[0] = 4, 5
     cursor = new_cursor()
@@ -107,11 +107,11 @@ def test_intervals_touch_at_their_ends_and_keys_may_be_any_int64() -> None:
     entries = Entries(
         dict(zip(ids, INT64S, strict=True)), dict.fromkeys(ids, 10), dict.fromkeys(ids, 20), None, 1, size + 1
     )
-    made = inserted(entries, new_chains(64, 4))
+    made = insert_entries(entries, new_chains(64, 4))
     for start, end, hits in [(0, 9, False), (0, 10, True), (20, 30, True), (21, 30, False), (12, 13, True)]:
         combos = draw_combos(np.random.default_rng(0), size, 1)
         combos.starts[:], combos.ends[:] = start, end
-        found, _ = drained(
+        found, _ = drain(
             lambda out, cursor, combos=combos: chains.probe(
                 made, entries.ring(64), ints(*INT64S), combos, out, cursor, layout_of(1, 1, True)
             ),
@@ -131,7 +131,7 @@ def test_a_ring_that_wraps_many_times_finds_only_what_it_holds() -> None:
         size = min(int(rng.integers(1, 9)), 401 - tail)
         head = max(head, tail + size - 16)
         part = Entries(all_entries.keys, all_entries.starts, all_entries.ends, None, tail, tail + size)
-        inserted(part, made)
+        insert_entries(part, made)
         tail += size
         head = min(head + int(rng.integers(0, 4)), tail)
         held = Entries(all_entries.keys, all_entries.starts, all_entries.ends, None, head, tail)
@@ -144,7 +144,7 @@ def test_a_ring_that_wraps_many_times_finds_only_what_it_holds() -> None:
         def step(out: object, cursor: Ints, ring: Ring = ring, keys: Ints = keys, combos: object = combos) -> bool:
             return bool(chains.probe(made, ring, keys, combos, out, cursor, layout_of(1, 1, True)))
 
-        assert drained(step, 2, 5)[0] == wanted
+        assert drain(step, 2, 5)[0] == wanted
         found = np.empty(1000, np.int64)
         cursor = new_cursor()
         assert chains.find(made, head, ints(0, 1, 2, 3), found, cursor)
@@ -156,7 +156,7 @@ def test_a_ring_that_wraps_many_times_finds_only_what_it_holds() -> None:
 def test_find_names_every_id_of_every_key(seed: int, room: int) -> None:
     rng = np.random.default_rng([seed, room])
     entries = Entries.draw(rng, 90, 50, 0, keys=6)
-    made = inserted(entries, new_chains(64, 4))
+    made = insert_entries(entries, new_chains(64, 4))
     keys = keys_of(rng, 9, 6)
     head = 90 + 5 * seed
     evicted = rng.choice(np.arange(90, 140), 12, replace=False)
@@ -177,14 +177,14 @@ def test_find_names_every_id_of_every_key(seed: int, room: int) -> None:
 def test_a_probe_of_all_times_refuses_what_was_evicted(seed: int) -> None:
     rng = np.random.default_rng(seed)
     entries = Entries.draw(rng, 90, 50, 2, keys=6)
-    made = inserted(entries, new_chains(64, 32))
+    made = insert_entries(entries, new_chains(64, 32))
     evicted = rng.choice(np.arange(90, 140), 20, replace=False)
     chains.end(made, evicted)
     keys = keys_of(rng, 9, 6)
     combos = Combos(rng.integers(0, 9, (9, 1)), np.full(9, EARLIEST), np.full(9, LARGEST))
     staying = {entry_id: key for entry_id, key in entries.keys.items() if entry_id not in evicted}
     wanted = naive_join(entries, 90, 140, combos, lambda at, entry_id: staying.get(entry_id) == keys[at], True)
-    found, _ = drained(
+    found, _ = drain(
         lambda out, cursor: chains.probe(made, entries.ring(64), keys, combos, out, cursor, layout_of(2, 1, True)), 3, 7
     )
     assert found == wanted and wanted
@@ -194,7 +194,7 @@ def test_a_probe_of_all_times_refuses_what_was_evicted(seed: int) -> None:
 def test_relink_gives_what_inserting_gives(buckets: int) -> None:
     rng = np.random.default_rng(buckets)
     entries = Entries.draw(rng, 100, 60, 0, keys=7)
-    inserted_anew = inserted(entries, new_chains(64, buckets))
+    inserted_anew = insert_entries(entries, new_chains(64, buckets))
     relinked = Chains(np.full(buckets, 12345, np.int64), inserted_anew.slots.copy(), inserted_anew.seed)
     relinked.slots[:, 3] = 12345
     chains.relink(relinked, 120, 160)
@@ -215,7 +215,7 @@ def test_keys_of_one_bucket_are_told_apart() -> None:
     assert len(colliding) == 10
     ids = range(1, 11)
     entries = Entries(dict(zip(ids, colliding, strict=True)), dict.fromkeys(ids, 0), dict.fromkeys(ids, 1), None, 1, 11)
-    made = inserted(entries, new_chains(16, 64))
+    made = insert_entries(entries, new_chains(16, 64))
     assert np.count_nonzero(made.buckets != NO_ID) == 1
     for entry_id, key in enumerate(colliding, 1):
         out, cursor = np.empty(4, np.int64), new_cursor()
@@ -228,7 +228,7 @@ def test_claim_takes_missing_rows_once(seed: int) -> None:
     """Of many rows of few keys, so that there are more than there are keys: those in the box, and they are taken."""
     rng = np.random.default_rng(seed)
     entries = Entries.draw(rng, 100, 60, 0, keys=3)
-    made = inserted(entries, new_chains(64, 8))
+    made = insert_entries(entries, new_chains(64, 8))
     base, mark, head = 95 + 5 * seed, 150, 104
     filled = rng.choice(np.array([0, 0, 1, 2], np.uint8), mark - base)
     keys = ints(1, 1, 2, 7)
@@ -269,5 +269,5 @@ def test_store_writes_the_ring_and_inserts(width: int) -> None:
         chains.store(made, ring._replace(tail=first), keys, Combos(rows, starts, ends))
     for array, other in zip(ring[:3], wanted[:3], strict=True):
         assert (array == other).all()
-    twin = inserted(entries, new_chains(64, 16))
+    twin = insert_entries(entries, new_chains(64, 16))
     assert (made.buckets == twin.buckets).all() and (made.slots == twin.slots).all()

@@ -27,7 +27,7 @@ def draw_mask(rng: np.random.Generator, size: int = SIZE) -> Mask:
     return rng.random(size) < 0.8
 
 
-def expected(before: Mask, holds: list[bool]) -> list[bool]:
+def find_expected(before: Mask, holds: list[bool]) -> list[bool]:
     """A check only ever clears."""
     return [was and now for was, now in zip(before.tolist(), holds, strict=True)]
 
@@ -37,7 +37,7 @@ def test_same_codes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, passed = draw_rows(rng), draw_mask(rng)
     left, right = rng.integers(0, 3, 16), rng.integers(0, 3, 32)
-    wanted = expected(passed, [left[row[2] % 16] == right[row[0] % 32] for row in rows[FIRST:].tolist()])
+    wanted = find_expected(passed, [left[row[2] % 16] == right[row[0] % 32] for row in rows[FIRST:].tolist()])
     checks.same_codes(rows, FIRST, (2, 0), (left, right), passed)
     assert passed.tolist() == wanted
     assert any(wanted) and not all(wanted)
@@ -48,7 +48,7 @@ def test_same_pairs_compares_both_words(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, passed = draw_rows(rng), draw_mask(rng)
     left, right = rng.integers(0, 2, (16, 2)), rng.integers(0, 2, (64, 2))
-    wanted = expected(
+    wanted = find_expected(
         passed, [left[row[1] % 16].tolist() == right[row[2] % 64].tolist() for row in rows[FIRST:].tolist()]
     )
     checks.same_pairs(rows, FIRST, (1, 2), (left, right), passed)
@@ -78,7 +78,7 @@ def test_same_bytes_in_heaps_that_have_gone_round(seed: int) -> None:
     sides = [[pool[at] for at in rng.integers(0, len(pool), size)] for size in (16, 8)]
     left, right = heap_of(rng, sides[0], 256), heap_of(rng, sides[1], 128)
     rows, passed = draw_rows(rng), draw_mask(rng)
-    wanted = expected(passed, [sides[0][row[0] % 16] == sides[1][row[1] % 8] for row in rows[FIRST:].tolist()])
+    wanted = find_expected(passed, [sides[0][row[0] % 16] == sides[1][row[1] % 8] for row in rows[FIRST:].tolist()])
     checks.same_bytes(rows, FIRST, (0, 1), left, right, passed)
     assert passed.tolist() == wanted
     assert any(wanted) and not all(wanted)
@@ -126,7 +126,7 @@ def test_a_band_is_a_difference(low: int | None, high: int | None) -> None:
     rows, passed = draw_rows(rng), draw_mask(rng)
     left, right = rng.integers(-10, 10, 32), rng.integers(-10, 10, 8)
     holds = [in_band(int(left[row[2] % 32]), int(right[row[1] % 8]), low, high) for row in rows[FIRST:].tolist()]
-    wanted = expected(passed, holds)
+    wanted = find_expected(passed, holds)
     checks.in_band(rows, FIRST, (2, 1), (left, right), bounds_of(low, high), passed)
     assert passed.tolist() == wanted
 
@@ -140,7 +140,7 @@ def test_raise_to_and_at_most() -> None:
     checks.raise_to(rows, FIRST, 1, arrivals, highest)
     assert highest.tolist() == wanted
     holds = [value <= ends[row[2] % 32] for value, row in zip(wanted, rows[FIRST:].tolist(), strict=True)]
-    after = expected(passed, holds)
+    after = find_expected(passed, holds)
     checks.at_most(rows, FIRST, 2, ends, highest, passed)
     assert passed.tolist() == after
     assert any(after) and not all(after)

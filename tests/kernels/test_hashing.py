@@ -24,14 +24,14 @@ DOUBLES = [
 
 
 @njit
-def mixed(values: Ints) -> Ints:
+def mix_all(values: Ints) -> Ints:
     out = np.empty(values.size, np.int64)
     for i in range(values.size):
         out[i] = hashing.mix(values[i])
     return out
 
 
-def signed(value: int) -> int:
+def to_signed(value: int) -> int:
     value %= 2**64
     return value - 2**64 if value >= 2**63 else value
 
@@ -40,14 +40,14 @@ def naive_hash(data: bytes) -> int:
     state = len(data)
     whole = len(data) // 8 * 8
     for at in range(0, whole, 8):
-        state = naive_mix(state ^ signed(int.from_bytes(data[at : at + 8], "little")))
+        state = naive_mix(state ^ to_signed(int.from_bytes(data[at : at + 8], "little")))
     return naive_mix(state ^ int.from_bytes(data[whole:], "little"))
 
 
 def test_mix_is_its_naive_twin_and_keeps_values_apart() -> None:
     rng = np.random.default_rng(1)
     values = np.concatenate([ints(*INT64S), np.arange(-3000, 3000), rng.integers(-(2**63), 2**63 - 1, 2000)])
-    codes = mixed(values)
+    codes = mix_all(values)
     assert codes.tolist() == [naive_mix(value) for value in values.tolist()]
     assert len(np.unique(codes)) == len(np.unique(values))
     assert len(np.unique(codes & 1023)) > 990, "small integers spread over the buckets"
@@ -71,7 +71,7 @@ def test_the_bucket_hash_is_its_naive_twin(seed: int) -> None:
     assert found.min() >= 0 and found.max() < 2**32
 
 
-def unmixed(codes: list[int]) -> Ints:
+def unmix_all(codes: list[int]) -> Ints:
     """The values whose `mix` these are: what somebody who knows it could choose as keys."""
     inverse = pow(0xD6E8FEB86659FD93, -1, 2**64)
     found = []
@@ -79,15 +79,15 @@ def unmixed(codes: list[int]) -> Ints:
         bits = code % 2**64
         for _ in range(2):
             bits = (bits ^ bits >> 32) * inverse % 2**64
-        found.append(signed(bits ^ bits >> 32))
+        found.append(to_signed(bits ^ bits >> 32))
     return np.array(found, np.int64)
 
 
 def test_codes_of_every_kind_spread_over_the_buckets_under_every_seed() -> None:
     """Entries that share a bucket with a random one: about one and a half, of 1,024 entries in 2,048 buckets."""
     row = np.arange(1024)
-    chosen = unmixed((row << 20).tolist())
-    assert (mixed(chosen) & 2047 == 0).all()
+    chosen = unmix_all((row << 20).tolist())
+    assert (mix_all(chosen) & 2047 == 0).all()
     kinds = [row, row << 20, row << 32, row << 48, row * 1_000_000, row.astype(np.float64).view(np.int64), chosen]
     for seed in range(100):
         for codes in kinds:
@@ -101,7 +101,7 @@ def test_codes_made_to_meet_in_the_open_part_of_the_hash_meet_no_more_often_on_a
     row = range(1024)
     for halves in ([half << 32 for half in row], list(row), [half << 32 | half for half in row]):
         stepped_back = [half * inverse % 2**64 for half in halves]
-        codes = np.array([signed(bits ^ bits >> 32) for bits in stepped_back], np.int64)
+        codes = np.array([to_signed(bits ^ bits >> 32) for bits in stepped_back], np.int64)
         lengths = [float((np.bincount(bucket_hashes(codes, seed) & 2047) ** 2).sum()) / 1024 for seed in range(1, 401)]
         assert np.mean(lengths) < 2 and np.median(lengths) < 2
 
@@ -174,7 +174,7 @@ def test_codes_of_doubles_are_in_their_order() -> None:
 
 def test_every_nan_has_one_code() -> None:
     patterns = [0x7FF8000000000000, 0x7FF0000000000001, 0xFFF8000000000000, 0xFFFFFFFFFFFFFFFF, 0x7FFFFFFFFFFFFFFF]
-    bits = np.array([signed(pattern) for pattern in patterns], np.int64)
+    bits = np.array([to_signed(pattern) for pattern in patterns], np.int64)
     codes = np.empty(len(bits), np.int64)
     hashing.float_codes(bits, codes)
     assert len(set(codes.tolist())) == 1 and codes[0] > struct.unpack("<q", struct.pack("<d", float("inf")))[0]

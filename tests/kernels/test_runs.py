@@ -10,7 +10,7 @@ import pytest
 from midstream.kernels import loops, runs
 from midstream.kernels.types import COUNT, EVICTED, LARGEST, SMALLEST, Combos
 
-from .twins import INT64S, Entries, Ints, drained, draw_combos, ints, layout_of, naive_join, new_cursor
+from .twins import INT64S, Entries, Ints, drain, draw_combos, ints, layout_of, naive_join, new_cursor
 
 
 def run_of(entries: Entries, ids: list[int]) -> tuple[Ints, Ints]:
@@ -18,7 +18,7 @@ def run_of(entries: Entries, ids: list[int]) -> tuple[Ints, Ints]:
     return ints(*(entries.keys[entry_id] for entry_id in ordered)), ints(*ordered)
 
 
-def held(value: int) -> int:
+def clamp(value: int) -> int:
     return max(min(value, int(LARGEST)), int(SMALLEST))
 
 
@@ -62,7 +62,7 @@ def test_probe_is_the_naive_join(seed: int, width: int) -> None:
     assert wanted
     ring = entries.ring(64, head, tail)
     for capacity in (1, 3, 5000):
-        found, _ = drained(
+        found, _ = drain(
             lambda out, cursor: runs.probe(run, ring, (lows, highs), combos, out, cursor, layout),
             max(width, 1) + 2,
             capacity,
@@ -125,7 +125,7 @@ def test_shifts_are_held_at_the_ends(amount: int) -> None:
     out = np.empty(len(values), np.int64)
     for is_low in (True, False):
         empty = runs.shift(values, amount, is_low, out)
-        assert out.tolist() == [held(value + amount) for value in values.tolist()]
+        assert out.tolist() == [clamp(value + amount) for value in values.tolist()]
         beyond = [value + amount > LARGEST if is_low else value + amount < SMALLEST for value in values.tolist()]
         assert empty.tolist() == beyond, "a bound beyond all values leaves nothing to find"
 
@@ -141,7 +141,7 @@ def test_loops_join_with_everything(seed: int, width: int) -> None:
     layout = layout_of(max(width, 1), 1, entry_first)
     wanted = naive_join(entries, entries.head, entries.tail, combos, lambda at, entry_id: True, entry_first)
     for capacity in (1, 4, 5000):
-        found, _ = drained(
+        found, _ = drain(
             lambda out, cursor: loops.probe(ring, combos, out, cursor, layout), max(width, 1) + 1, capacity
         )
         assert found == wanted
@@ -150,7 +150,7 @@ def test_loops_join_with_everything(seed: int, width: int) -> None:
 def test_nobody_probes_with_nothing() -> None:
     entries = Entries.draw(np.random.default_rng(0), 0, 10, 0, keys=1)
     nothing = Combos(np.empty((0, 1), np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
-    found, calls = drained(
+    found, calls = drain(
         lambda out, cursor: loops.probe(entries.ring(64), nothing, out, cursor, layout_of(1, 1, True)), 2, 1
     )
     assert (found, calls) == ([], 1)

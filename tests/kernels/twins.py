@@ -112,7 +112,7 @@ def block(width: int, capacity: int) -> Combos:
     return Combos(np.full((capacity, width), -9, np.int64), np.full(capacity, -9), np.full(capacity, -9))
 
 
-def drained(step: Step, width: int, capacity: int, kept: int = 0) -> tuple[list[Found], int]:
+def drain(step: Step, width: int, capacity: int, kept: int = 0) -> tuple[list[Found], int]:
     """What a step makes with a block of `capacity` that is emptied down to `kept` dummies whenever it is full.
 
     Also how often it had to be called.

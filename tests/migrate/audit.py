@@ -36,7 +36,7 @@ def audit(engine: ms.Engine) -> int:
 
 def _audit_state(engine: ms.Engine, node: JoinNode, windows: list[BaseWindow], watermark: int) -> int:
     assert node.state is not None
-    wanted = joined(engine, node.inputs, windows, watermark)
+    wanted = join_naively(engine, node.inputs, windows, watermark)
     entries = node.state.entries(node.inputs)
     heads = np.array([windows[number].head for number in node.inputs])
     is_live = (entries.ends >= watermark) & (entries.rows >= heads).all(axis=1)
@@ -61,7 +61,7 @@ def _has(box: Box, inputs: tuple[int, ...], rows: Rows) -> bool:
     return True
 
 
-def joined(engine: ms.Engine, inputs: tuple[int, ...], windows: list[BaseWindow], watermark: int) -> set[Rows]:
+def join_naively(engine: ms.Engine, inputs: tuple[int, ...], windows: list[BaseWindow], watermark: int) -> set[Rows]:
     """All live combinations of the rows that the windows hold, by brute force."""
     found: dict[Rows, tuple[int, int]] = {(): (-(2**63), 2**63 - 1)}
     for place, number in enumerate(inputs):

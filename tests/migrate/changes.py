@@ -46,10 +46,10 @@ class Change:
     executor: str | None = None
 
     def target(self, running: Plan) -> str:
-        return self.plan if self.plan is not None else str(turned(running, self.turn))
+        return self.plan if self.plan is not None else str(swap_sides(running, self.turn))
 
 
-def fitting(strategy: str | Strategy, budget: int | str | None) -> dict[str, Any]:
+def fit_budget(strategy: str | Strategy, budget: int | str | None) -> dict[str, Any]:
     """The budget as an argument of `migrate`, if the strategy has that option."""
     found = strategy if isinstance(strategy, Strategy) else find_strategy(strategy, STRATEGIES)
     return {"budget": budget} if BUDGET in found.options else {}
@@ -88,7 +88,7 @@ def draw_targets(case: Case, rng: random.Random) -> list[str]:
         for _ in range(4):
             if fits(tree, sizes):
                 found.append(text_of(tree, aliases))
-            tree = rotated(tree, rng)
+            tree = rotate(tree, rng)
     return found
 
 
@@ -96,7 +96,7 @@ def fits(tree: Tree, sizes: Estimate) -> bool:
     return all(sizes.size(state) <= LARGEST_STATE for state in states(tree))
 
 
-def rotated(tree: Tree, rng: random.Random) -> Tree:
+def rotate(tree: Tree, rng: random.Random) -> Tree:
     """The tree with one random step down and one rotation there: ((a b) c) becomes (a (b c)) or the like."""
     if isinstance(tree, int):
         return tree
@@ -104,13 +104,13 @@ def rotated(tree: Tree, rng: random.Random) -> Tree:
     if rng.random() < 0.5:
         left, right = right, left
     if rng.random() < 0.4 and not isinstance(left, int):
-        return (rotated(left, rng), right)
+        return (rotate(left, rng), right)
     if isinstance(left, int):
         return (left, right)
     return (left[0], (left[1], right))
 
 
-def turned(plan: Plan, bits: int) -> Plan:
+def swap_sides(plan: Plan, bits: int) -> Plan:
     """The plan with the sides of some joins swapped; its states hold the same."""
 
     def walk(node: Node, depth: int) -> Node:

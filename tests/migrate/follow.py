@@ -19,14 +19,14 @@ class Follower:
     record: Migration | None = None
     events: list[Migration] = field(default_factory=list)
 
-    def begun(self, record: Migration) -> None:
+    def check_begun(self, record: Migration) -> None:
         self.record = record
         self._check_events()
         assert self.events, "no event when the migration began"
         assert self.events[0].phase == "begun"
         assert record.holes_left <= record.holes_at_start
 
-    def pushed(self, engine: ms.Engine) -> None:
+    def check_push(self, engine: ms.Engine) -> None:
         """A push has passed."""
         before, after = self.record, engine.migration
         if before is None:
@@ -47,7 +47,7 @@ class Follower:
             check_states(engine)
         self.record = after
 
-    def ended(self) -> None:
+    def check_end(self) -> None:
         """It must have ended by now."""
         if self.events:
             self._check_events()

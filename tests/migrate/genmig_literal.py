@@ -35,7 +35,7 @@ class Input:
         return r, s
 
 
-def naive(*inputs: Input) -> list[Result]:
+def join_naively(*inputs: Input) -> list[Result]:
     """The definition: all pairs of all rows."""
     r = [row for given in inputs for row in given.rows()[0]]
     s = [row for given in inputs for row in given.rows()[1]]
@@ -51,30 +51,30 @@ def join(r: list[Row], s: list[Row], s_first: bool = False) -> Iterator[Result]:
             yield a.label, start, end
 
 
-def split_time(old: Input) -> int:
+def find_split_time(old: Input) -> int:
     return max(row.end for rows in old.rows() for row in rows) + 1
 
 
-def before(rows: list[Row], split: int) -> list[Row]:
+def keep_before(rows: list[Row], split: int) -> list[Row]:
     """What the old plan gets of new rows: the part before T."""
     return [replace(row, end=min(row.end, split - 1)) for row in rows if row.start < split]
 
 
-def after(rows: list[Row], split: int) -> list[Row]:
+def keep_after(rows: list[Row], split: int) -> list[Row]:
     """What the new plan gets: the part from T on."""
     return [replace(row, start=max(row.start, split)) for row in rows if row.end >= split]
 
 
-def coalesced_by_value(old: Input, new: Input) -> list[Result]:
+def coalesce_by_value(old: Input, new: Input) -> list[Result]:
     """Halves that meet at T are put together if their *values* are equal, the first found first."""
-    split = split_time(old)
+    split = find_split_time(old)
     (r0, s0), (r1, s1) = old.rows(), new.rows()
     out = list(join(r0, s0))
     waiting: list[Result] = []
-    for result in join(r0 + before(r1, split), s0 + before(s1, split)):
+    for result in join(r0 + keep_before(r1, split), s0 + keep_before(s1, split)):
         if result not in out:
             (waiting if result[2] == split - 1 else out).append(result)
-    for label, start, end in join(after(r1, split), after(s1, split), s_first=True):
+    for label, start, end in join(keep_after(r1, split), keep_after(s1, split), s_first=True):
         half = next((held for held in waiting if held[0] == label), None) if start == split else None
         if half is not None:
             waiting.remove(half)
@@ -82,11 +82,11 @@ def coalesced_by_value(old: Input, new: Input) -> list[Result]:
     return sorted(out + waiting)
 
 
-def by_reference_point(old: Input, new: Input) -> list[Result]:
+def filter_by_reference_point(old: Input, new: Input) -> list[Result]:
     """The old plan gets whole rows that begin before T; of the new plan's results only those with start > T count."""
-    split = split_time(old)
+    split = find_split_time(old)
     (r0, s0), (r1, s1) = old.rows(), new.rows()
     whole_r, whole_s = ([row for row in rows if row.start < split] for rows in (r1, s1))
     out = list(join(r0 + whole_r, s0 + whole_s))
-    out += [result for result in join(after(r1, split), after(s1, split), s_first=True) if result[1] > split]
+    out += [result for result in join(keep_after(r1, split), keep_after(s1, split), s_first=True) if result[1] > split]
     return sorted(out)

@@ -20,7 +20,7 @@ from ..oracle.cases import make_case
 from ..oracle.compare import Rows
 from ..oracle.run import Expected, Run, Way, expect, make_query
 from ..oracle.spec import Case
-from .changes import EXECUTORS, MIXED, NAMES, SUITABLE, Change, draw_changes, fitting
+from .changes import EXECUTORS, MIXED, NAMES, SUITABLE, Change, draw_changes, fit_budget
 from .follow import Follower
 
 FEWEST_CASES = 4
@@ -68,7 +68,7 @@ class MigratingRun(Run):
             if change.before == number:
                 self._change(change)
         super()._push(number, expected)
-        self._follower.pushed(self.engine)
+        self._follower.check_push(self.engine)
 
     def _change(self, change: Change) -> None:
         target = change.target(self.engine.plan)
@@ -91,7 +91,7 @@ class MigratingRun(Run):
         ran = self.engine.executor
         executor = None if change.executor is None else self.find_kind(change.executor)
         record = self.engine.migrate(
-            target, asked, executor=executor, on_event=events.append, **fitting(asked, change.budget)
+            target, asked, executor=executor, on_event=events.append, **fit_budget(asked, change.budget)
         )
         assert (record.from_executor, record.to_executor) == (ran, change.executor or ran)
         assert self.engine.executor == record.to_executor
@@ -100,7 +100,7 @@ class MigratingRun(Run):
             self._check_ended()
         self._follower = Follower(events=events)
         self._followers.append(self._follower)
-        self._follower.begun(record)
+        self._follower.check_begun(record)
         assert record == self.engine.migration
         assert record.to_plan == target
         assert record.strategy == ("jisc" if record.note else strategy)
@@ -118,7 +118,7 @@ class MigratingRun(Run):
     def _check_ended(self) -> None:
         """Every migration so far has had its end, and told it once."""
         for follower in self._followers:
-            follower.ended()
+            follower.check_end()
 
 
 def check_seed(

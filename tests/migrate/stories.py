@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import midstream as ms
 
-from .changes import fitting
+from .changes import fit_budget
 
 SCHEMA = pa.schema({"name": pa.string(), "k": pa.string(), "ts": pa.int64()})
 ROW = re.compile(r"([a-z])(\d+)(?::(\w+))?(?:@(\d+))?")
@@ -33,7 +33,7 @@ class Row:
     ts: int
 
 
-def told(story: str) -> Iterator[Row | str]:
+def read_story(story: str) -> Iterator[Row | str]:
     """The rows and plans of a story, in its order."""
     now = 0
     for number, part in enumerate(story.split("->")):
@@ -81,20 +81,20 @@ def push(engine: ms.Engine, *rows: Row) -> Results:
 def run(engine: ms.Engine, story: str, strategy: str = "jisc", budget: int | str | None = 0) -> list[Results]:
     """What each row of the story brings."""
     found: list[Results] = []
-    for step in told(story):
+    for step in read_story(story):
         if isinstance(step, str):
-            engine.migrate(step, strategy, **fitting(strategy, budget))
+            engine.migrate(step, strategy, **fit_budget(strategy, budget))
         else:
             found.append(push(engine, step))
     return found
 
 
-def expected(story: str, streams: str, windows: dict[str, int] | None = None) -> list[Results]:
+def find_expected(story: str, streams: str, windows: dict[str, int] | None = None) -> list[Results]:
     """What each row brings by the definition: every combination of rows so far that it completes."""
     windows = windows or dict.fromkeys(streams, WIDE)
     rows: list[Row] = []
     found: list[Results] = []
-    for row in (step for step in told(story) if isinstance(step, Row)):
+    for row in (step for step in read_story(story) if isinstance(step, Row)):
         rows.append(row)
         choices = [[earlier for earlier in rows if earlier.stream == stream] for stream in sorted(streams)]
         results = []

@@ -10,7 +10,7 @@ import pytest
 
 import midstream as ms
 
-from .genmig_literal import Input, Result, by_reference_point, coalesced_by_value, naive, split_time
+from .genmig_literal import Input, Result, coalesce_by_value, filter_by_reference_point, find_split_time, join_naively
 
 SCHEMA = pa.schema({"k": pa.string(), "label": pa.string(), "ts": pa.int64()})
 STRATEGIES = ("genmig", "genmig-reference-point", "jisc", "moving-state", "parallel-track")
@@ -22,7 +22,7 @@ EQUAL_LABELS = Input(10, r=(("k1", "x", 2), ("k2", "x", 8)), s=(("k2", "", 4), (
 AT_T = Input(10, r=(("k1", "x", 11), ("k2", "y", 5)), s=(("k1", "", 11), ("k2", "", 11)))
 
 
-def migrated(strategy: str, new: Input) -> list[Result]:
+def push_and_migrate(strategy: str, new: Input) -> list[Result]:
     """The rows of the product: the old rows, a migration, the new rows in one push."""
     query = ms.query(
         "SELECT r.label FROM r [RANGE 10 MICROSECONDS], s [RANGE 10 MICROSECONDS] WHERE r.k = s.k",
@@ -47,26 +47,26 @@ def _tables(given: Input) -> dict[str, pa.Table]:
 
 
 def test_the_split_time_is_the_first_moment_without_old_rows() -> None:
-    assert split_time(OLD) == 11
+    assert find_split_time(OLD) == 11
 
 
 def test_halves_of_equal_values_are_paired_crosswise() -> None:
-    assert naive(OLD, EQUAL_LABELS) == [("o", 0, 10), ("x", 6, 12), ("x", 8, 14)]
-    assert coalesced_by_value(OLD, EQUAL_LABELS) == [("o", 0, 10), ("x", 6, 14), ("x", 8, 12)]
+    assert join_naively(OLD, EQUAL_LABELS) == [("o", 0, 10), ("x", 6, 12), ("x", 8, 14)]
+    assert coalesce_by_value(OLD, EQUAL_LABELS) == [("o", 0, 10), ("x", 6, 14), ("x", 8, 12)]
 
 
 def test_a_result_that_begins_at_the_split_time_is_dropped() -> None:
-    assert naive(OLD, AT_T) == [("o", 0, 10), ("x", 11, 21), ("y", 11, 15)]
-    assert by_reference_point(OLD, AT_T) == [("o", 0, 10)]
+    assert join_naively(OLD, AT_T) == [("o", 0, 10), ("x", 11, 21), ("y", 11, 15)]
+    assert filter_by_reference_point(OLD, AT_T) == [("o", 0, 10)]
 
 
 def test_each_reading_is_right_where_its_trap_is_not_met() -> None:
     different = Input(10, r=(("k1", "x", 2), ("k2", "y", 8)), s=(("k2", "", 4), ("k1", "", 6)))
-    assert coalesced_by_value(OLD, different) == naive(OLD, different)
-    assert by_reference_point(OLD, EQUAL_LABELS) == naive(OLD, EQUAL_LABELS)
+    assert coalesce_by_value(OLD, different) == join_naively(OLD, different)
+    assert filter_by_reference_point(OLD, EQUAL_LABELS) == join_naively(OLD, EQUAL_LABELS)
 
 
 @pytest.mark.parametrize("new", [EQUAL_LABELS, AT_T], ids=["equal labels", "at the split time"])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_product_gives_the_rows_of_the_definition(strategy: str, new: Input) -> None:
-    assert migrated(strategy, new) == naive(OLD, new)
+    assert push_and_migrate(strategy, new) == join_naively(OLD, new)

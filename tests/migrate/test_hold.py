@@ -23,12 +23,12 @@ END = 3 * WINDOW
 THIRD = "((r s) (t u))"
 
 
-def reference(end: int = END) -> list[list[Result]]:
+def run_reference(end: int = END) -> list[list[Result]]:
     engine = make_engine(OLD)
     return [push(engine, number) for number in range(end)]
 
 
-def fed() -> ms.Engine:
+def make_fed_engine() -> ms.Engine:
     engine = make_engine(OLD)
     for number in range(BEGIN):
         push(engine, number)
@@ -36,7 +36,7 @@ def fed() -> ms.Engine:
     return engine
 
 
-def counted(pushes: list[list[Result]]) -> collections.Counter[Result]:
+def count_results(pushes: list[list[Result]]) -> collections.Counter[Result]:
     return collections.Counter(result for results in pushes for result in results)
 
 
@@ -45,7 +45,7 @@ def is_new(result: Result) -> bool:
 
 
 def test_old_results_first_then_all_that_were_held() -> None:
-    engine, wanted = fed(), reference()
+    engine, wanted = make_fed_engine(), run_reference()
     found: list[list[Result]] = []
     for number in range(BEGIN, END):
         assert engine.migration is not None
@@ -59,13 +59,13 @@ def test_old_results_first_then_all_that_were_held() -> None:
             held = [result for earlier in wanted[BEGIN : number + 1] for result in earlier if is_new(result)]
             assert found[-1] == sorted(held + [result for result in wanted[number] if not is_new(result)])
             assert held
-    assert counted(found) == counted(wanted[BEGIN:])
+    assert count_results(found) == count_results(wanted[BEGIN:])
     assert engine.stats().rows_out == sum(len(results) for results in wanted)
 
 
 def test_no_later_result_is_older_in_every_stream() -> None:
     """The paper's order of timestamps: of two results, the later one has a row that is not older than the earlier's."""
-    engine, wanted = fed(), reference()
+    engine, wanted = make_fed_engine(), run_reference()
     order = [result for number in range(BEGIN, END) for result in push(engine, number)[::40]]
     assert any(is_new(result) for result in order) and not all(is_new(result) for result in order)
     assert len(wanted) == END
@@ -76,18 +76,18 @@ def test_no_later_result_is_older_in_every_stream() -> None:
 
 @pytest.mark.parametrize("extra", [1, 5, WINDOW - 2])
 def test_held_results_survive_storing_and_restoring(extra: int) -> None:
-    engine, wanted = fed(), reference()
+    engine, wanted = make_fed_engine(), run_reference()
     found = [push(engine, number) for number in range(BEGIN, BEGIN + extra)]
     engine = ms.Engine.restore(engine.query, engine.snapshot().to_bytes())
     found.append(push(engine, BEGIN + extra))
-    assert counted(found) == counted(wanted[BEGIN : BEGIN + extra + 1])
+    assert count_results(found) == count_results(wanted[BEGIN : BEGIN + extra + 1])
     assert [push(engine, number) for number in range(BEGIN + extra + 1, END)] == wanted[BEGIN + extra + 1 :]
     assert engine.finish().num_rows == 0
 
 
 @pytest.mark.parametrize("changed", ["r.v AS other", "r.v + 0 AS a", "r.k AS a"])
 def test_held_results_go_on_only_under_their_own_select_list(changed: str) -> None:
-    engine = fed()
+    engine = make_fed_engine()
     query = ms.query(engine.query.text.replace("r.v AS a", changed), schemas=engine.query.schemas, event_time="ts")
     for number in range(BEGIN, BEGIN + 5):
         push(engine, number)
@@ -98,7 +98,7 @@ def test_held_results_go_on_only_under_their_own_select_list(changed: str) -> No
 
 
 def test_stats_count_what_is_held() -> None:
-    engine = fed()
+    engine = make_fed_engine()
     assert {state.kind for state in engine.stats().states} == {"window", "join"}
     for number in range(BEGIN, BEGIN + 5):
         push(engine, number)
@@ -109,11 +109,11 @@ def test_stats_count_what_is_held() -> None:
 
 
 def test_finish_releases() -> None:
-    engine, wanted = fed(), reference()
+    engine, wanted = make_fed_engine(), run_reference()
     found = [push(engine, number) for number in range(BEGIN, BEGIN + 5)]
     found.append([tuple(row.values()) for row in engine.finish().to_pylist()])
     assert found[-1] and all(is_new(result) for result in found[-1])
-    assert counted(found) == counted(wanted[BEGIN : BEGIN + 5])
+    assert count_results(found) == count_results(wanted[BEGIN : BEGIN + 5])
     assert engine.finish().num_rows == 0
 
 
@@ -123,12 +123,15 @@ ON_TOP = [(name, False) for name in NAMES if name != "pause-drain-resume"] + [("
 @pytest.mark.parametrize(("strategy", "hold"), ON_TOP)
 def test_another_migration_on_top(strategy: str, hold: bool) -> None:
     """Nothing is lost or repeated, whenever what the first one holds is released."""
-    engine, wanted = fed(), reference(4 * WINDOW)
+    engine, wanted = make_fed_engine(), run_reference(4 * WINDOW)
     found = [push(engine, number) for number in range(BEGIN, BEGIN + 5)]
     engine.migrate(THIRD, strategy, hold=hold)
     found += [push(engine, number) for number in range(BEGIN + 5, 4 * WINDOW)]
     found.append([tuple(row.values()) for row in engine.finish().to_pylist()])
-    missing, too_much = counted(wanted[BEGIN:]) - counted(found), counted(found) - counted(wanted[BEGIN:])
+    missing, too_much = (
+        count_results(wanted[BEGIN:]) - count_results(found),
+        count_results(found) - count_results(wanted[BEGIN:]),
+    )
     assert not missing, f"{missing.total()} results are missing"
     assert not too_much, f"{too_much.total()} results come twice"
 
@@ -170,4 +173,4 @@ def test_new_results_are_told_from_old_ones_after_windows_were_packed(monkeypatc
     released = begin + ahead.AHEAD + 2  # when the last of the old rows have left
     for number, results in enumerate(found[: released - begin], begin):
         assert results == [result for result in wanted[number - begin] if not ahead.is_new(result, begin)]
-    assert counted(found) == counted(wanted)
+    assert count_results(found) == count_results(wanted)

@@ -11,7 +11,7 @@ import midstream as ms
 
 from ..evictions import evict_some
 from .audit import audit
-from .changes import fitting
+from .changes import fit_budget
 
 SCHEMA = pa.schema({"a": pa.int64(), "b": pa.int64(), "c": pa.int64(), "ts": pa.int64()})
 STREAMS = ("r", "s", "t", "u")
@@ -68,7 +68,7 @@ def test_entries_and_holes_are_the_join(kind: str, block: int) -> None:
                 while rng.random() < 0.25:
                     overlaps += engine.migration is not None and not engine.migration.is_done
                     strategy = "jisc" if rng.random() < 0.9 else "moving-state"
-                    engine.migrate(rng.choice(PLANS), strategy, **fitting(strategy, rng.choice([0, 0, 0, 1, 3])))
+                    engine.migrate(rng.choice(PLANS), strategy, **fit_budget(strategy, rng.choice([0, 0, 0, 1, 3])))
                     missing += audit(engine)
                 if rng.random() < 0.03:
                     engine = ms.Engine.restore(engine.query, engine.snapshot())

@@ -31,7 +31,7 @@ def keep_roots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TreeExecutor.__init__.__kwdefaults__, "keeps_root", True)  # type: ignore[arg-type]
 
 
-def kept_results(engine: ms.Engine) -> int:
+def count_kept_results(engine: ms.Engine) -> int:
     """The entries of the topmost join's state."""
     *_, root = executor_of(engine).joins()
     assert root.state is not None
@@ -67,7 +67,7 @@ def test_the_results_of_all_strategies_are_kept(strategy: str) -> None:
         engine.push(migrate_invariant.rows(rng, now, 3), watermark=now)
         if now < 40 or (engine.migration is not None and engine.migration.is_done):
             audit(engine)
-            kept += kept_results(engine)
+            kept += count_kept_results(engine)
     assert engine.migration is not None and engine.migration.is_done and kept
 
 
@@ -79,13 +79,13 @@ def test_many_results_are_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     handed = 0
     for push in draw_pushes(rng, small, 25):
         engine.push(push)
-        before = kept_results(engine)
+        before = count_kept_results(engine)
         plan = parse_plan(draw_plan(rng, small.size), engine.query.aliases)
         new = TreeExecutor(engine.query, plan, engine._pipeline._windows)
         new.start(Cause("migration"), executor_of(engine).hand_over())
         engine._pipeline._executor = new
         audit_small(engine, small, count)
-        assert kept_results(engine) == before
+        assert count_kept_results(engine) == before
         handed += before
     assert handed
 

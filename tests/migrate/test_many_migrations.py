@@ -20,7 +20,7 @@ from midstream.migrate import Migration
 from midstream.migrate.begin import MOST_PLANS
 from midstream.state.indexes import HashIndex
 
-from .changes import NAMES, fitting
+from .changes import NAMES, fit_budget
 from .workload import NEW, OLD, WINDOW, batch, make_engine, push
 
 BESIDE = ("parallel-track", "genmig", "genmig-reference-point")
@@ -51,7 +51,7 @@ def visits(monkeypatch: pytest.MonkeyPatch) -> collections.Counter[str]:
 def migrate(engine: ms.Engine, plan: str, strategy: str) -> None:
     """Migrate; pause-drain-resume may refuse."""
     try:
-        engine.migrate(plan, strategy, **fitting(strategy, 0))
+        engine.migrate(plan, strategy, **fit_budget(strategy, 0))
     except ms.EngineError:
         assert strategy == "pause-drain-resume"
 
@@ -179,7 +179,7 @@ def test_indexes_of_plans_that_do_not_run_any_more_are_not_kept(strategy: str) -
     engine.push(rows)
     under_way = 0
     for plan in orders:
-        record = engine.migrate(plan, strategy, **fitting(strategy, 0))
+        record = engine.migrate(plan, strategy, **fit_budget(strategy, 0))
         under_way += not record.is_done
         # A left-deep plan of four finds rows of at most two inputs by several keys.
         assert composites(engine) <= 2 * (1 if record.strategy == "jisc" else MOST_PLANS)

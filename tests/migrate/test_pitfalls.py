@@ -11,7 +11,7 @@ import pytest
 import midstream as ms
 
 from .changes import NAMES
-from .stories import Row, expected, make_engine, push, run, told
+from .stories import Row, find_expected, make_engine, push, read_story, run
 
 STORIES = {
     "the state already has the key": ("((R T) S)", "r1 s1 -> ((R S) T) -> r2 s2 t1 t2"),
@@ -47,7 +47,7 @@ STORIES = {
 def test_results_are_those_of_the_definition(name: str, strategy: str) -> None:
     plan, story = STORIES[name]
     streams = "".join(letter for letter in plan if letter.isalpha())
-    assert run(make_engine(plan), story, strategy) == expected(story, streams)
+    assert run(make_engine(plan), story, strategy) == find_expected(story, streams)
 
 
 def test_a_kept_state_is_incomplete_until_its_own_hole_is_filled() -> None:
@@ -114,7 +114,7 @@ def test_a_state_whose_key_has_a_part_that_only_some_of_its_streams_know(way: st
 
 
 def rows(text: str) -> list[Row]:
-    return [step for step in told(text) if isinstance(step, Row)]
+    return [step for step in read_story(text) if isinstance(step, Row)]
 
 
 def holes(engine: ms.Engine) -> dict[str, int]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from .stories import expected, make_engine, run
+from .stories import find_expected, make_engine, run
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ COUNTEREXAMPLES = (
 @pytest.mark.parametrize("budget", [0, 1, None])
 def test_results_are_those_of_the_definition(example: Counterexample, budget: int | None) -> None:
     found = run(make_engine(example.plan, example.windows), example.story, "jisc", budget)
-    assert found == expected(example.story, example.streams, example.windows)
+    assert found == find_expected(example.story, example.streams, example.windows)
     assert found[-1].count(example.result) == example.times
 
 
@@ -74,4 +74,4 @@ def test_results_are_those_of_the_definition(example: Counterexample, budget: in
 @pytest.mark.parametrize("strategy", ["moving-state", "parallel-track", "genmig", "genmig-reference-point"])
 def test_so_they_are_under_other_strategies(example: Counterexample, strategy: str) -> None:
     found = run(make_engine(example.plan, example.windows), example.story, strategy)
-    assert found == expected(example.story, example.streams, example.windows)
+    assert found == find_expected(example.story, example.streams, example.windows)

@@ -12,7 +12,7 @@ import midstream as ms
 from midstream.migrate import Migration
 
 from . import stories
-from .changes import NAMES, fitting
+from .changes import NAMES, fit_budget
 from .follow import Follower
 from .workload import NEW, OLD, SCHEMA, WINDOW, join_states, make_engine, push
 
@@ -37,13 +37,13 @@ def test_the_record_of_a_migration(strategy: str) -> None:
     events: list[Migration] = []
     record = engine.migrate(target(strategy), strategy, on_event=events.append)
     follower = Follower(events=events)
-    follower.begun(record)
+    follower.check_begun(record)
     assert (record.from_plan, record.to_plan, record.strategy) == (OLD, target(strategy), strategy)
     assert record.unit == UNITS.get(strategy, "unfilled rows")
     assert repr(record).endswith(f" of {record.holes_at_start:,} {record.unit} left>") or record.is_done
     for number in range(WINDOW, 3 * WINDOW):
         push(engine, number)
-        follower.pushed(engine)
+        follower.check_push(engine)
     done = engine.migration
     assert done is not None and done.is_done
     assert replace(done, seconds=0.0) == replace(events[-1], seconds=0.0)
@@ -93,7 +93,7 @@ def test_a_migration_that_another_one_replaces_has_an_end(earlier: str, later: s
     for number in range(WINDOW):
         push(engine, number)
     told: list[Migration] = []
-    engine.migrate(NEW, earlier, on_event=told.append, **fitting(earlier, 0))
+    engine.migrate(NEW, earlier, on_event=told.append, **fit_budget(earlier, 0))
     push(engine, WINDOW)
     running = engine.migration
     assert running is not None and running.phase == "running"
@@ -172,7 +172,7 @@ def test_when_it_is_done_nothing_is_missing_of_static_tables_either(strategy: st
     """Their rows never expire, so what nobody asks for would be missing for ever."""
     engine = with_static_tables("(((x r) y) s)")
     engine.push({name: pa.table([[1], [1], [0]], schema=SCHEMA) for name in "rs"}, watermark=0)
-    engine.migrate("((r s) (x y))", strategy, **fitting(strategy, ROWS))
+    engine.migrate("((r s) (x y))", strategy, **fit_budget(strategy, ROWS))
     for number in range(3):
         engine.push({}, watermark=10_000_001 + number)
     assert engine.migration is not None and engine.migration.is_done
@@ -217,7 +217,7 @@ def test_a_listener_that_fails_does_no_harm(strategy: str, failing: str, caplog:
 
     engine = stories.make_engine("((R U) (S T))", dict.fromkeys("RSTU", 100))
     stories.run(engine, "s1:a s2:b s3:c s4:d r1:d -> ((R S) (T U)) -> ")
-    record = engine.migrate("((S R) (T U))", strategy, on_event=listener, **fitting(strategy, 0))
+    record = engine.migrate("((S R) (T U))", strategy, on_event=listener, **fit_budget(strategy, 0))
     assert record == engine.migration and str(engine.plan) == "((S R) (T U))"
     assert stories.run(engine, "t1:d@20 u1:d@21 r2:e@500") == [[], ["r1 s4 t1 u1"], []]
     assert told[0] == "begun" and told[-1] == "done"
@@ -227,7 +227,7 @@ def test_a_listener_that_fails_does_no_harm(strategy: str, failing: str, caplog:
 # How a budget decides when jisc ends ----------------------------------------------------------------------------------
 
 
-def unprobed() -> ms.Engine:
+def make_unprobed_engine() -> ms.Engine:
     """A thousand keys in r and s that no other stream will ever ask for, and no watermark to make them expire."""
     engine = make_engine("((r t) (s u))")
     rows = pa.table([list(range(ROWS)), list(range(ROWS)), list(range(ROWS))], schema=SCHEMA)
@@ -248,23 +248,23 @@ def pushes_until_done(engine: ms.Engine, budget: int | str | None, most: int = 2
 
 @pytest.mark.parametrize(("budget", "pushes"), [(ROWS, 1), (100, 10), (10, 100), ("1 hour", 1)])
 def test_a_budget_is_kept(budget: int | str, pushes: int) -> None:
-    assert pushes_until_done(unprobed(), budget) == pushes
+    assert pushes_until_done(make_unprobed_engine(), budget) == pushes
 
 
 def test_by_default_it_ends_within_few_pushes_although_nothing_is_probed() -> None:
-    pushes = pushes_until_done(unprobed(), None)
+    pushes = pushes_until_done(make_unprobed_engine(), None)
     assert pushes is not None and pushes <= ROWS // 50
 
 
 def test_without_a_budget_what_is_not_probed_stays_missing() -> None:
-    engine = unprobed()
+    engine = make_unprobed_engine()
     assert pushes_until_done(engine, 0) is None
     assert engine.migration is not None
     assert (engine.migration.holes_left, engine.migration.percent) == (ROWS, 0.0)
 
 
 def test_without_a_budget_it_ends_when_the_rows_expire() -> None:
-    engine = unprobed()
+    engine = make_unprobed_engine()
     assert pushes_until_done(engine, 0, most=1) is None
     engine.push({}, watermark=10_000_000 + ROWS // 2)
     assert engine.migration is not None

@@ -61,7 +61,7 @@ REFUSALS = (
 )
 
 
-def fed(windows: str, first: str | None) -> ms.Engine:
+def make_fed_engine(windows: str, first: str | None) -> ms.Engine:
     engine = make_engine(OLD, windows)
     for number in range(3):
         push(engine, number)
@@ -74,7 +74,7 @@ def fed(windows: str, first: str | None) -> ms.Engine:
     "refusal", REFUSALS, ids=lambda refusal: f"{refusal.strategy} {refusal.windows} {refusal.message[-20:]}"
 )
 def test_a_refusal_names_what_works_and_changes_nothing(refusal: Refusal) -> None:
-    engine, untouched = fed(refusal.windows, refusal.first), fed(refusal.windows, refusal.first)
+    engine, untouched = make_fed_engine(refusal.windows, refusal.first), make_fed_engine(refusal.windows, refusal.first)
     before = (engine.plan, engine.migration, engine.stats())
     events: list[object] = []
     with pytest.raises(ms.EngineError, match=refusal.message) as refused:
@@ -85,9 +85,9 @@ def test_a_refusal_names_what_works_and_changes_nothing(refusal: Refusal) -> Non
     assert named == set(refusal.works)
     assert push(engine, 3) == push(untouched, 3)
     for name in refusal.works:
-        other = fed(refusal.windows, refusal.first)
+        other = make_fed_engine(refusal.windows, refusal.first)
         other.migrate(NEW, name)
-        assert push(other, 3) == push(fed(refusal.windows, None), 3)
+        assert push(other, 3) == push(make_fed_engine(refusal.windows, None), 3)
 
 
 def test_only_what_takes_every_window_of_the_query_is_named() -> None:
@@ -129,7 +129,7 @@ DECLARED = {"jisc": {"budget"}, "parallel-track": {"hold"}}
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("strategy", NAMES)
 def test_an_option_of_another_strategy_is_refused_by_name(strategy: str, option: str) -> None:
-    engine = fed(RANGE, None)
+    engine = make_fed_engine(RANGE, None)
     if option in DECLARED.get(strategy, ()):
         engine.migrate(NEW, strategy, **OPTIONS[option])
         return
@@ -152,23 +152,23 @@ def test_an_option_is_checked_against_the_strategy_of_the_engine() -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_that_makes_no_sense_changes_nothing(name: str) -> None:
     call, message = CALLS[name]
-    engine = fed(RANGE, "parallel-track")
+    engine = make_fed_engine(RANGE, "parallel-track")
     before = (engine.plan, engine.migration, engine.stats())
     with pytest.raises(ms.MidstreamError, match=message):
         call(engine)
     assert before == (engine.plan, engine.migration, engine.stats())
-    assert push(engine, 3) == push(fed(RANGE, None), 3)
+    assert push(engine, 3) == push(make_fed_engine(RANGE, None), 3)
 
 
 def test_an_engine_that_has_finished_does_not_migrate() -> None:
-    engine = fed(RANGE, None)
+    engine = make_fed_engine(RANGE, None)
     engine.finish()
     with pytest.raises(ms.EngineError, match="finished"):
         engine.migrate(NEW)
 
 
 def test_a_plan_does_not_change_inside_a_push() -> None:
-    engine = fed(RANGE, None)
+    engine = make_fed_engine(RANGE, None)
     pieces = engine.push_batches(batch(3))
     next(pieces)
     with pytest.raises(ms.EngineError, match="a push is under way"):

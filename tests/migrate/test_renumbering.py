@@ -11,7 +11,7 @@ import pytest
 import midstream as ms
 from midstream.state.window import BaseWindow
 
-from .changes import NAMES, fitting
+from .changes import NAMES, fit_budget
 from .workload import PUSH, SCHEMA, STREAMS, make_engine, push
 
 FAR = 1_000 * PUSH
@@ -45,7 +45,7 @@ def test_windows_are_packed_during_a_migration(strategy: str, moment: int, monke
         engine.push({stream: far_rows(stream, place)[stream] for place, stream in enumerate(STREAMS[:3])}, watermark=0)
         results = feed(engine, 0, moment)
         if engine is engines[0]:
-            engine.migrate(target, strategy, **fitting(strategy, 0))
+            engine.migrate(target, strategy, **fit_budget(strategy, 0))
             packed.clear()
         results += feed(engine, moment, END)
         if engine is engines[0]:

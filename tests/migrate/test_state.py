@@ -10,7 +10,7 @@ import pytest
 
 import midstream as ms
 
-from .changes import NAMES, fitting
+from .changes import NAMES, fit_budget
 from .follow import check_states
 from .workload import NEW, OLD, WINDOW, batch, join_states, make_engine, push
 
@@ -64,7 +64,7 @@ def test_many_overlapping_migrations_do_not_pile_up(strategy: str) -> None:
         push(engine, number)
         push(alone, number)
     for number in range(WINDOW, 2 * WINDOW):
-        engine.migrate((NEW, OLD)[number % 2], strategy, **fitting(strategy, 0))
+        engine.migrate((NEW, OLD)[number % 2], strategy, **fit_budget(strategy, 0))
         assert push(engine, number) == push(alone, number)
     engine.migrate(OLD, strategy)
     for number in range(2 * WINDOW, 6 * WINDOW):

@@ -10,7 +10,7 @@ import random
 import pytest
 
 from .changes import NAMES
-from .stories import expected, make_engine, run
+from .stories import find_expected, make_engine, run
 
 PLANS = ("((R S) T)", "((R T) S)", "((S T) R)", "(T (S R))")
 STORIES = 12
@@ -36,7 +36,7 @@ def test_results_are_those_of_the_definition(strategy: str, block: int) -> None:
         windows = {stream: rng.choice([0, 2, 4, 6, 9]) for stream in "RST"}
         plan, story = rng.choice(PLANS), draw_story(rng)
         found = run(make_engine(plan, windows), story, strategy, rng.choice([0, 0, 1, None]))
-        assert found == expected(story, "RST", windows), f"seed {seed}: {windows}, {plan}: {story}"
+        assert found == find_expected(story, "RST", windows), f"seed {seed}: {windows}, {plan}: {story}"
         changes += story.count("->") // 2
         results += sum(map(len, found))
     assert changes >= STORIES and results >= STORIES

@@ -45,7 +45,7 @@ def always(size: int) -> tuple[Ints, Ints]:
     return np.zeros(size, np.int64), np.zeros(size, np.int64)
 
 
-def probing(size: int) -> Combos:
+def make_combos(size: int) -> Combos:
     return Combos(np.arange(size).reshape(-1, 1), *always(size))
 
 
@@ -72,7 +72,7 @@ def test_the_hash_index_is_a_dictionary(
         )
         out = Combos(np.empty((40_000, 2), np.int64), np.empty(40_000, np.int64), np.empty(40_000, np.int64))
         cursor = new_cursor()
-        assert index.probe(feed.ring(), wanted_keys, probing(8), out, cursor, Layout(0, 1))
+        assert index.probe(feed.ring(), wanted_keys, make_combos(8), out, cursor, Layout(0, 1))
         pairs = Counter(map(tuple, out.rows[: cursor[COUNT]].tolist()))
         assert pairs == Counter(
             (row_id, at)
@@ -106,7 +106,7 @@ def test_the_sorted_index_is_a_list(seed: int, keys: int) -> None:
         for run in range(index.run_count):
             out = Combos(np.empty((30_000, 2), np.int64), np.empty(30_000, np.int64), np.empty(30_000, np.int64))
             cursor = new_cursor()
-            assert index.probe(run, feed.ring(), (lows, highs), probing(5), out, cursor, Layout(0, 1))
+            assert index.probe(run, feed.ring(), (lows, highs), make_combos(5), out, cursor, Layout(0, 1))
             pairs.update(map(tuple, out.rows[: cursor[COUNT]].tolist()))
         assert pairs == Counter(wanted)
         feed.forget(int(feed.rng.integers(0, len(feed) + 1)) if feed.rng.random() < 0.4 else 0)

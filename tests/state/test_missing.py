@@ -40,7 +40,9 @@ class Naive:
         return set().union(*(box[number] for box in self.boxes))
 
 
-def covered(missing: Missing, boxes: list[dict[int, set[int]]], naive: Naive, filling: int, claimed: set[int]) -> None:
+def check_covered(
+    missing: Missing, boxes: list[dict[int, set[int]]], naive: Naive, filling: int, claimed: set[int]
+) -> None:
     """Every combination of live rows: it is covered if it has a claimed row and a box has it."""
     ids = [list(range(naive.heads[number], naive.tails[number])) for number in INPUTS]
     rows = np.array(list(itertools.product(*ids)), np.int64).reshape(-1, 3)
@@ -121,13 +123,13 @@ def fill(missing: Missing, naive: Naive, number: int, rng: np.random.Generator) 
     assert set(claimed.tolist()) == set(ids.tolist()) & naive.rows(number)
     again = missing.claim(number, naive.heads[number], ids)
     assert len(again) == 0, "rows being filled are not claimed again"
-    covered(missing, naive.boxes, naive, number, set(claimed.tolist()))
+    check_covered(missing, naive.boxes, naive, number, set(claimed.tolist()))
     missing.settle(number, naive.heads[number], claimed)
     for box in naive.boxes:
         box[number] -= set(claimed.tolist())
     naive.boxes = [box for box in naive.boxes if box[number]]
     if missing:
-        covered(missing, naive.boxes, naive, number, set())
+        check_covered(missing, naive.boxes, naive, number, set())
 
 
 def claim_by_key(missing: Missing, naive: Naive, number: int, ids: np.ndarray) -> np.ndarray:
