@@ -172,6 +172,8 @@ _BY_NAME = {name: entry for entry in TABLE for name in (entry.name, *entry.alias
 
 def check_given(given: Sequence[Function]) -> None:
     """Refuse functions that came with a query and cannot be called, or hide one of ours."""
+    if not isinstance(given, list | tuple):
+        raise QueryError(f"query: functions={shown(given)}; give a list of what midstream.cql.given_function makes")
     for function in given:
         if not isinstance(function, Function) or function.compute is None:
             raise QueryError(f"query: functions has {shown(function)}; make one with midstream.cql.given_function")

@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from midstream.engine.compiling import all_kernels, tell_compiling
 from midstream.kernels import partition
+from midstream.kernels.types import Combos
+from midstream.state.join_state import Access, JoinState
 from midstream.state.missing import Box, Cause
 from midstream.state.window import Renumbering
 
@@ -51,6 +53,7 @@ def warm_up(run: Callable[[str, dict[str, pa.Schema], list[dict[str, pa.Table]]]
             streams = ", ".join(f"{name} {window}" for name in names)
             run(f"SELECT {columns} FROM {streams} WHERE {where}", dict.fromkeys(names, _SCHEMA), pushes)
         _renumber_a_box()
+        _evict_entries()
         _route_rows()
 
 
@@ -61,6 +64,15 @@ def _renumber_a_box() -> None:
     box.claim(0, 1, ids)
     box.tell_filling(0, ids)
     box.renumber(0, Renumbering(ids[2:], 3))
+
+
+def _evict_entries() -> None:
+    """Only tests evict entries so far."""
+    ids = np.arange(1, 5)
+    state = JoinState((0, 1), {("key",): Access.HASH})
+    state.store(Combos(np.column_stack((ids, ids)), ids, ids + 9), {("key",): ids})
+    state.evict(0, ids[:2])
+    state.purge(0, {0: 1, 1: 1})
 
 
 def _route_rows() -> None:

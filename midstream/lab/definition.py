@@ -22,7 +22,7 @@ from typing import Any, Literal, Protocol
 import pyarrow as pa
 
 from midstream.engine.executors.registry import find_executor
-from midstream.errors import MidstreamError
+from midstream.errors import EngineError, MidstreamError
 
 #: Draws one picture into the axes of matplotlib that it is given.
 Plot = Callable[[Any], None]
@@ -54,7 +54,10 @@ class Settings:
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        find_executor(self.executor, "lab")
+        try:
+            find_executor(self.executor, "lab")
+        except EngineError as problem:
+            raise LabError(str(problem)) from None
         if self.scale <= 0:
             raise LabError(f"lab: scale={self.scale}; it must be above 0")
 

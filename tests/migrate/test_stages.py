@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import midstream as ms
-from midstream import session
+from midstream.engine import push_loop
 from midstream.engine.executors.registry import executor_names
 from midstream.engine.operators.stage import Stage
 from midstream.engine.pipeline import Pipeline
@@ -34,7 +34,7 @@ UseStage = Callable[[Any], None]
 @pytest.fixture
 def use_stage(monkeypatch: pytest.MonkeyPatch) -> UseStage:
     def use(make_stage: Any) -> None:
-        monkeypatch.setattr(session, "Pipeline", functools.partial(Pipeline, make_stage=make_stage))
+        monkeypatch.setattr(push_loop, "Pipeline", functools.partial(Pipeline, make_stage=make_stage))
 
     return use
 
