@@ -106,7 +106,7 @@ class Engine:
         pieces = list(self.push_batches(data, watermark))
         if len(pieces) == 1:
             return pieces[0]
-        return pa.concat_tables(pieces) if pieces else self.query.output_schema.empty_table()
+        return pa.concat_tables(pieces) if pieces else self.query.no_results
 
     def run(self, batches: Batches) -> Run:
         """Push one batch after the other; gives an iterator over their results, one table each.
@@ -205,7 +205,7 @@ class Engine:
         midstream.errors.EngineError: engine: finished: this engine takes no more rows; ...
         """
         if self._life is Life.FINISHED:
-            return self.query.output_schema.empty_table()
+            return self.query.no_results
         self._check_open()
         released = self._loop.finish()
         self._life = Life.FINISHED

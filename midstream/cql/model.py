@@ -242,6 +242,11 @@ class Query:
         return without_zones(self.schemas[source], self.assumed_zones.get(source, {}))
 
     @cached_property
+    def no_results(self) -> pa.Table:
+        """A result without rows; to make one takes longer than many a push."""
+        return self.output_schema.empty_table()
+
+    @cached_property
     def output_schema(self) -> pa.Schema:
         """The columns of a result: the SELECT list, then `valid_from` and `valid_to`."""
         fields = [pa.field(output.name, output.expr.type) for output in self.outputs]

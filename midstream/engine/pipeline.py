@@ -89,7 +89,7 @@ class Pipeline:
 
     def release(self) -> pa.Table:
         """Everything that waits at the end of input, as one table."""
-        return pa.concat_tables([self._query.output_schema.empty_table(), *self._stage.finish()])
+        return pa.concat_tables([self._query.no_results, *self._stage.finish()])
 
     def load_tables(self, tables: Mapping[str, pa.Table | pa.RecordBatch]) -> None:
         """Take in the static tables, by name; they are there before the first row of a stream."""

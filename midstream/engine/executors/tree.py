@@ -96,6 +96,7 @@ class TreeExecutor:
         self._known = KnownRows(since)
         self._shapes = state_shapes(query, plan, keeps_root)
         self._root = build_tree(query, plan.root, windows)
+        self._joins = tuple(_walk_joins(self._root))
         self._order = np.argsort(self._root.inputs)  # of columns, to have results in the order of FROM
         if keeps_root and isinstance(self._root, JoinNode):
             self._root.keep_results(windows)
@@ -203,16 +204,9 @@ class TreeExecutor:
         yield from indexes_used(self.joins())
         yield from self.prober.indexes_used()
 
-    def joins(self) -> Iterator[JoinNode]:
+    def joins(self) -> tuple[JoinNode, ...]:
         """The joins of the plan, children first."""
-
-        def walk(node: LiveNode) -> Iterator[JoinNode]:
-            if isinstance(node, JoinNode):
-                yield from walk(node.left)
-                yield from walk(node.right)
-                yield node
-
-        return walk(self._root)
+        return self._joins
 
     def process(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         """Take rows that have just entered the windows through the plan; yields results in the order of FROM."""
@@ -221,9 +215,8 @@ class TreeExecutor:
             if root.number in deltas:
                 yield deltas[root.number].combos
             return
-        joins = list(self.joins())
-        if any(node.lacks_entries for node in joins):
-            self.filler.fill_ahead(joins, deltas, horizon)
+        if any(node.lacks_entries for node in self._joins):
+            self.filler.fill_ahead(self._joins, deltas, horizon)
         chunk = _Chunk(deltas, {number: int(delta.ids[0]) for number, delta in deltas.items() if len(delta)}, horizon)
         left, right = self._delta(root.left, chunk), self._delta(root.right, chunk)
         block = make_result_block(len(root.inputs), root.least_block, max(len(left), len(right)))
@@ -314,6 +307,13 @@ class TreeExecutor:
                 holes = self._holes_of(node)
                 found.append(StateStats(name, "join", len(node.state), node.state.nbytes, holes, aliases))
         return found
+
+
+def _walk_joins(node: LiveNode) -> Iterator[JoinNode]:
+    if isinstance(node, JoinNode):
+        yield from _walk_joins(node.left)
+        yield from _walk_joins(node.right)
+        yield node
 
 
 def _make_room(nodes: Sequence[JoinNode], dropped: Sequence[JoinState]) -> None:
