@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from midstream.engine.executors.protocol import Executor
 from midstream.errors import EngineError, did_you_mean, shown
 from midstream.migrate.jisc import JustInTime
+from midstream.migrate.options import OPTIONS, Option, Options
 from midstream.migrate.record import Recorder
 from midstream.migrate.strategy import Strategy, Transition
 
@@ -31,6 +33,32 @@ def find_strategy(strategy: str | Strategy, strategies: Sequence[Strategy]) -> S
         return strategies[names.index(strategy)]
     hint = did_you_mean(strategy, names)
     raise EngineError(f"migrate: unknown strategy {shown(strategy)}; {hint}strategies: {', '.join(names)}")
+
+
+def read_options(given: Mapping[str, object], strategy: Strategy, strategies: Sequence[Strategy]) -> Options:
+    """What the caller has given, by keyword; an error if a value is wrong.
+
+    An option that the strategy does not declare is refused by name, because it would have no effect.
+    """
+    options = Options()
+    for option in OPTIONS:
+        value = given.get(option.name, option.default)
+        if value is option.default:
+            continue
+        changes = option.read(value)
+        if option not in strategy.options:
+            raise EngineError(f"migrate: {_describe_misplaced(option, value, strategy, strategies)}")
+        options = replace(options, **changes)
+    return options
+
+
+def _describe_misplaced(option: Option, value: object, strategy: Strategy, strategies: Sequence[Strategy]) -> str:
+    has = " and ".join(declared.name for declared in strategy.options) or "no options"
+    right = " or ".join(f"strategy={other.name!r}" for other in strategies if option in other.options)
+    return (
+        f"{option.name}={shown(value)} is no option of {strategy.name}, which has {has}; "
+        f"leave {option.name} out, or give {right}"
+    )
 
 
 def begin_migration(strategy: Strategy, transition: Transition, strategies: Sequence[Strategy]) -> Executor:

@@ -1,22 +1,15 @@
-"""The options of `migrate`: what may be given, how it is read, and the refusal of what a strategy does not have.
-
-A strategy declares the options that it has. One that is given to another strategy is refused by name, because it would
-have no effect.
-"""
+"""The options of `migrate`: what may be given, and how it is read. A strategy declares those that it has."""
 
 from __future__ import annotations
 
 import datetime
 import numbers
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from midstream.cql.durations import duration
 from midstream.errors import EngineError, QueryError, shown
-
-if TYPE_CHECKING:
-    from midstream.migrate.strategy import Strategy
 
 
 @dataclass(frozen=True)
@@ -65,26 +58,3 @@ BUDGET = Option("budget", None, _read_budget)
 #: Whether results of the new plan are held back.
 HOLD = Option("hold", False, _read_hold)
 OPTIONS = (BUDGET, HOLD)
-
-
-def read_options(given: Mapping[str, object], strategy: Strategy, strategies: Sequence[Strategy]) -> Options:
-    """What the caller has given, by keyword; an error if a value is wrong, or its option not one of the strategy's."""
-    options = Options()
-    for option in OPTIONS:
-        value = given.get(option.name, option.default)
-        if value is option.default:
-            continue
-        changes = option.read(value)
-        if option not in strategy.options:
-            raise EngineError(f"migrate: {_describe_misplaced(option, value, strategy, strategies)}")
-        options = replace(options, **changes)
-    return options
-
-
-def _describe_misplaced(option: Option, value: object, strategy: Strategy, strategies: Sequence[Strategy]) -> str:
-    has = " and ".join(declared.name for declared in strategy.options) or "no options"
-    right = " or ".join(f"strategy={other.name!r}" for other in strategies if option in other.options)
-    return (
-        f"{option.name}={shown(value)} is no option of {strategy.name}, which has {has}; "
-        f"leave {option.name} out, or give {right}"
-    )

@@ -9,7 +9,6 @@ from midstream.engine.executors.registry import find_executor
 from midstream.engine.pipeline import Pipeline
 from midstream.errors import EngineError, shown
 from midstream.migrate import begin
-from midstream.migrate.options import read_options
 from midstream.migrate.record import Listener, Migration, Recorder, Running
 from midstream.migrate.strategy import Strategy, Transition
 from midstream.plan.tree import Plan
@@ -44,7 +43,7 @@ class Migrations:
         Without an executor it stays the one that runs. An error changes nothing.
         """
         chosen = begin.find_strategy(strategy, self._strategies)
-        options = read_options(given, chosen, self._strategies)
+        options = begin.read_options(given, chosen, self._strategies)
         if listener is not None and not callable(listener):
             raise EngineError(f"migrate: on_event={shown(listener)}; give a function that takes the migration's record")
         running = pipeline.executor.kind
