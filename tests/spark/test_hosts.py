@@ -319,6 +319,24 @@ def test_a_host_works_and_leaves_with_its_jvm(
     assert not _left(place)
 
 
+def test_a_host_that_comes_after_the_end_of_its_jvm_leaves_nothing(place: Path) -> None:
+    """Between its cleaning up and its end nothing more is made, however long that takes."""
+    program = (
+        "import os, pathlib, sys, time\n"
+        "from midstream.spark.hosts import server\n"
+        "end = os._exit\n"
+        "def leave(code):\n"
+        "    time.sleep(1.0)\n"
+        "    end(code)\n"
+        "os._exit = leave\n"
+        "server.serve(pathlib.Path(sys.argv[1]), 'run-op-0', [int(sys.argv[2])], 60.0)\n"
+    )
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    subprocess.run([sys.executable, "-c", program, str(place), str(gone.pid)], check=True, timeout=60)
+    assert list(place.iterdir()) == []
+
+
 def test_an_idle_host_leaves(place: Path, start: Callable[..., subprocess.Popen[bytes]]) -> None:
     host = start("run-op-0", idle=0.2)
     host.wait(60)

@@ -39,14 +39,15 @@ def serve(folder: Path, name: str, watched: Sequence[int], idle: float) -> None:
         return  # another host has this cell already
     path = folder / f"{name}.sock"
     sweep(folder)
-    for process in watched:
-        threading.Thread(target=_leave_with, args=(process, folder, name), daemon=True).start()
     path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))
         os.chmod(path, 0o600)
         listener.listen(8)
         listener.settimeout(idle)
+        # From here on: whoever cleans up while the socket is being made would leave it behind.
+        for process in watched:
+            threading.Thread(target=_leave_with, args=(process, folder, name), daemon=True).start()
         conversation = Conversation()
         try:
             # Checked once the socket exists: the driver sets the mark before it looks for sockets.
