@@ -167,8 +167,9 @@ class Pipeline:
             StateStats(quoted(relation.alias), "window", len(window), window.nbytes, 0, (relation.alias,))
             for relation, window in zip(self._query.inputs, self._windows, strict=True)
         ]
-        stage = [StateStats("output", "output", 0, self._stage.nbytes, 0, ())] if self._stage.nbytes else []
-        return windows + self._executor.state_stats() + stage
+        kept = self._stage.nbytes
+        output = [StateStats("output", "output", 0, kept, 0, ())] if kept else []
+        return windows + self._executor.state_stats() + output
 
     def work(self) -> Work:
         """What windows, joins and states have done so far."""

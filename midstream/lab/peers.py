@@ -57,7 +57,10 @@ class _CombinedMigration(Parallel):
 
 
 def migrate_by(strategy: Strategy, engine: ms.Engine, plan: str, options: Options | None = None) -> Recorder:
-    """As `Engine.migrate` to the tree executor, by a strategy that need not be one of the product's; its recorder."""
+    """As `Engine.migrate` to the tree executor, but without its limit on the plans that run at once; the recorder.
+
+    A race compares what strategies do by themselves, so none may give way to another.
+    """
     target = parse_plan(plan, engine.query.aliases)
     kind = find_executor("tree", "lab")
     recorder = Recorder(

@@ -24,7 +24,7 @@ _logger = logging.getLogger("midstream")
 MOST_PLANS = 4
 
 
-def find_strategy(strategy: str | Strategy, strategies: Sequence[Strategy]) -> Strategy:
+def find_strategy(strategy: str | Strategy, strategies: Sequence[Strategy], call: str = "migrate") -> Strategy:
     """The strategy that users call so; one that is given itself need not be among those that have a name."""
     if isinstance(strategy, Strategy):
         return strategy
@@ -32,7 +32,7 @@ def find_strategy(strategy: str | Strategy, strategies: Sequence[Strategy]) -> S
     if isinstance(strategy, str) and strategy in names:
         return strategies[names.index(strategy)]
     hint = did_you_mean(strategy, names)
-    raise EngineError(f"migrate: unknown strategy {shown(strategy)}; {hint}strategies: {', '.join(names)}")
+    raise EngineError(f"{call}: unknown strategy {shown(strategy)}; {hint}strategies: {', '.join(names)}")
 
 
 def read_options(given: Mapping[str, object], strategy: Strategy, strategies: Sequence[Strategy]) -> Options:

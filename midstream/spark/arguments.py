@@ -11,8 +11,9 @@ from typing import Any
 from midstream.cql.durations import Duration, duration
 from midstream.cql.names import find_spellings, list_names
 from midstream.engine.input.intake import to_microseconds
-from midstream.errors import InputError, QueryError, SparkError, did_you_mean, shown
+from midstream.errors import EngineError, InputError, QueryError, SparkError, did_you_mean, shown
 from midstream.migrate import DEFAULT_STRATEGY, STRATEGIES
+from midstream.migrate.begin import find_strategy
 
 #: What every DataFrame of Spark has, of a classic session or of Connect, and no DataFrame of others.
 _OF_A_DATAFRAME = ("isStreaming", "sparkSession", "mapInArrow")
@@ -29,11 +30,11 @@ def check_text(name: str, value: Any, right: str) -> str:
 
 def check_strategy(value: Any) -> str:
     """The name of a strategy."""
-    names = [strategy.name for strategy in STRATEGIES]
-    if check_text("strategy", value, f"the name of one, such as {DEFAULT_STRATEGY!r}") not in names:
-        hint = did_you_mean(value, names)
-        raise SparkError(f"strategy: unknown strategy {value!r}; {hint}strategies: {', '.join(names)}")
-    return str(value)
+    name = check_text("strategy", value, f"the name of one, such as {DEFAULT_STRATEGY!r}")
+    try:
+        return find_strategy(name, STRATEGIES, "strategy").name
+    except EngineError as problem:
+        raise SparkError(str(problem)) from None
 
 
 def check_flag(name: str, value: Any) -> bool:
