@@ -7,6 +7,9 @@ the order of FROM and everything else refers to them by that number. WHERE has b
 * equalities are *key classes*: at most one key expression per input, all of one comparison type, all equal in a result;
 * a *band* says that ``left - right`` lies between two bounds, and lets a sorted index find candidates;
 * everything else is a *theta*: a boolean expression over two or more inputs.
+
+What stands above the joins is told apart from them: DISTINCT, a *grouping* with its aggregates, and the *step* in which
+their results are given out.
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ import pyarrow as pa
 from midstream.cql.windows import Window
 
 _LONGEST_TEXT = 120
+
+#: In place of an input's number: a column is a key of the grouping, or an aggregate, and its name is its place there.
+OF_KEYS, OF_AGGREGATES = -1, -2
 
 
 @dataclass(frozen=True)
@@ -172,6 +178,32 @@ class Output:
     expr: Expr
 
 
+@dataclass(frozen=True)
+class Aggregate:
+    """What is computed of all join results of a group; `argument` is None for ``count(*)``.
+
+    `function` is count, count_distinct, sum, avg, min or max. What is summed up has been cast to int64, float64 or a
+    decimal.
+    """
+
+    function: str
+    argument: Expr | None
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """GROUP BY and what is computed of each group; without keys all join results are one group.
+
+    `having` reads keys and aggregates, as the outputs of a query with a grouping do: columns of `OF_KEYS` and
+    `OF_AGGREGATES`.
+    """
+
+    keys: tuple[Expr, ...]
+    aggregates: tuple[Aggregate, ...]
+    having: Expr | None = None
+
+
 def without_zones(schema: pa.Schema, columns: Iterable[str]) -> pa.Schema:
     """A schema in which some columns are timestamps without a zone."""
     for name in columns:
@@ -193,6 +225,9 @@ class Query:
     `time_type` is the type of event time in results: int64, or timestamp[us] in the first stream's zone.
     `delays` gives each stream's (source's) allowed delay in microseconds. `schemas` has every source in FROM. Event
     times that were declared without a zone are there with the zone that `assumed_zones` has for stream and column.
+
+    With a `step`, in microseconds, results are given out step by step, in canonical form; DISTINCT, a grouping and
+    windows that tumble need one.
     """
 
     text: str
@@ -205,6 +240,9 @@ class Query:
     schemas: dict[str, pa.Schema]
     delays: dict[str, int]
     assumed_zones: dict[str, dict[str, str]] = field(default_factory=dict)
+    is_distinct: bool = False
+    grouping: Grouping | None = None
+    step: int | None = None
 
     def __repr__(self) -> str:
         text = " ".join(self.text.split())
@@ -218,6 +256,14 @@ class Query:
     def streams(self) -> tuple[str, ...]:
         """The names that rows are pushed under, in the order of FROM, each once."""
         return tuple(dict.fromkeys(relation.source for relation in self.inputs if not relation.is_static))
+
+    @cached_property
+    def of_results(self) -> tuple[Expr, ...]:
+        """What is computed of every join result: the outputs, or the keys and the arguments of a grouping."""
+        if self.grouping is None:
+            return tuple(output.expr for output in self.outputs)
+        arguments = (aggregate.argument for aggregate in self.grouping.aggregates)
+        return (*self.grouping.keys, *(argument for argument in arguments if argument is not None))
 
     @cached_property
     def tracks_arrivals(self) -> bool:
