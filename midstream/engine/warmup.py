@@ -12,7 +12,9 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from midstream.cql.model import Aggregate, Literal
 from midstream.engine.compiling import all_kernels, tell_compiling
+from midstream.engine.operators.aggregates import make_accumulator
 from midstream.kernels import partition
 from midstream.kernels.types import Combos
 from midstream.state.join_state import Access, JoinState
@@ -38,6 +40,13 @@ _QUERIES = (
     "abs(a.x - b.x) <= 1 AND abs(a.k - b.k) <= 9 AND a.f >= c.f - 1.0 AND a.f <= c.f + 1.0"
     " AND b.x + c.x <> d.x AND abs(c.x - d.x) <= 1",
 )
+_AGGREGATES = (
+    ("count", pa.int64(), pa.int64()),
+    ("sum", pa.int64(), pa.int64()),
+    ("avg", pa.int64(), pa.float64()),
+    ("avg", pa.float64(), pa.float64()),
+    ("avg", pa.decimal128(9, 2), pa.decimal128(13, 6)),
+)
 _RANGE, _ROWS = "[RANGE 9 MICROSECONDS]", "[ROWS 3]"
 
 
@@ -55,6 +64,7 @@ def warm_up(run: Callable[[str, dict[str, pa.Schema], list[dict[str, pa.Table]]]
         _renumber_a_box()
         _evict_entries()
         _route_rows()
+        _accumulate()
 
 
 def _renumber_a_box() -> None:
@@ -81,6 +91,17 @@ def _route_rows() -> None:
     partition.mark(codes, codes[:2], 2, cells)
     partition.add_coordinates(codes, np.int64(1), 2, 1, cells)
     partition.group(cells, 4)
+
+
+def _accumulate() -> None:
+    """Every aggregate, of a value that comes and goes."""
+    groups, signs = np.zeros(2, np.int64), np.array([1, -1])
+    for function, argument, type in _AGGREGATES:
+        accumulator = make_accumulator(Aggregate(function, Literal(None, argument), type))
+        accumulator.resize(1)
+        words = np.zeros((1, accumulator.words), np.int64)
+        accumulator.encode(groups[:1], pa.array([1], argument), words)
+        accumulator.apply(groups, signs, np.repeat(words, 2, axis=0), np.array([0, 1]))
 
 
 def _rows(place: int) -> pa.Table:
