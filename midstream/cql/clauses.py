@@ -1,6 +1,6 @@
-"""What a SELECT may have: its list, FROM, and WHERE.
+"""What a SELECT may have: its list, DISTINCT, FROM, WHERE, GROUP BY and HAVING.
 
-Anything else, such as GROUP BY, DISTINCT or UNION, is an error that names it and says where it is.
+Anything else, such as ORDER BY or UNION, is an error that names it and says where it is.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ from midstream.cql.syntax import QUERY_TEXT, Source
 _CLAUSES: tuple[tuple[str, str, tuple[TokenType, ...]], ...] = (
     ("with_", "WITH", (TokenType.WITH,)),
     ("hint", "a hint", (TokenType.HINT,)),
-    ("distinct", "DISTINCT", (TokenType.DISTINCT,)),
     ("into", "INTO", (TokenType.INTO,)),
     ("laterals", "LATERAL VIEW", (TokenType.LATERAL,)),
     ("pivots", "PIVOT", (TokenType.PIVOT, TokenType.UNPIVOT)),
     ("sample", "TABLESAMPLE", (TokenType.TABLE_SAMPLE,)),
-    ("group", "GROUP BY", (TokenType.GROUP_BY,)),
-    ("having", "HAVING", (TokenType.HAVING,)),
     ("qualify", "QUALIFY", (TokenType.QUALIFY,)),
     ("windows", "WINDOW", (TokenType.WINDOW,)),
     ("order", "ORDER BY", (TokenType.ORDER_BY,)),
@@ -29,7 +26,9 @@ _CLAUSES: tuple[tuple[str, str, tuple[TokenType, ...]], ...] = (
     ("limit", "LIMIT", (TokenType.LIMIT, TokenType.FETCH)),
     ("offset", "OFFSET", (TokenType.OFFSET,)),
 )
-_SUPPORTED = frozenset({"expressions", "from_", "joins", "where"})
+_SUPPORTED = frozenset({"expressions", "distinct", "from_", "joins", "where", "group", "having"})
+_AFTERWARDS = "results go out as they are found; sort and cut them where they are read"
+_RIGHT = {"order": _AFTERWARDS, "sort": _AFTERWARDS, "limit": _AFTERWARDS, "offset": _AFTERWARDS}
 
 
 def check_clauses(source: Source, tree: exp.Expr) -> exp.Select:
@@ -43,7 +42,8 @@ def check_clauses(source: Source, tree: exp.Expr) -> exp.Select:
         raise source.error(0, "the text is not a SELECT", QUERY_TEXT)
     for key, name, types in _CLAUSES:
         if tree.args.get(key):
-            raise source.error(source.find(*whole, *types) or tree, f"{name} is not supported", QUERY_TEXT)
+            right = _RIGHT.get(key, QUERY_TEXT)
+            raise source.error(source.find(*whole, *types) or tree, f"{name} is not supported", right)
     for key, value in tree.args.items():
         if value and key not in _SUPPORTED:
             raise source.error(tree, f"{key.strip('_').upper()} is not supported", QUERY_TEXT)

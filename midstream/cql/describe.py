@@ -6,7 +6,20 @@ import datetime
 from collections.abc import Iterator, Sequence
 
 from midstream.cql.durations import duration_text
-from midstream.cql.model import Band, Call, Cast, Column, Expr, Input, Literal, Query
+from midstream.cql.model import (
+    OF_AGGREGATES,
+    OF_KEYS,
+    Aggregate,
+    Band,
+    Call,
+    Cast,
+    Column,
+    Expr,
+    Grouping,
+    Input,
+    Literal,
+    Query,
+)
 
 _INFIX = {
     "add": "+",
@@ -25,6 +38,8 @@ _INFIX = {
     "or": "OR",
     "like": "LIKE",
 }
+
+_OF_GROUPS = {OF_KEYS: "key", OF_AGGREGATES: "aggregate"}
 
 
 def describe(query: Query) -> str:
@@ -50,6 +65,8 @@ def expression_text(expr: Expr, aliases: Sequence[str] | None = None) -> str:
     >>> expression_text(Call("lt", (Column(0, "x", pa.int64()), Literal(3, pa.int64())), pa.bool_()))
     '#0.x < 3'
     """
+    if isinstance(expr, Column) and expr.input in _OF_GROUPS:
+        return f"{_OF_GROUPS[expr.input]} {expr.name}"
     if isinstance(expr, Column):
         return f"{_quote(aliases[expr.input]) if aliases is not None else f'#{expr.input}'}.{_quote(expr.name)}"
     if isinstance(expr, Literal):
@@ -83,9 +100,28 @@ def _lines(query: Query) -> Iterator[str]:
         names = ", ".join(aliases[number] for number in sorted(theta.inputs))
         yield f"theta of {names}: {expression_text(theta.expr, aliases)}"
         yield f"  written {theta.text}"
+    if query.grouping is not None:
+        yield from _grouping_lines(query.grouping, aliases)
     for output in query.outputs:
         yield f"output {output.name} {output.expr.type}: {expression_text(output.expr, aliases)}"
-    yield f"time {query.time_type}"
+    if query.is_distinct:
+        yield "distinct outputs"
+    yield f"time {query.time_type}" + ("" if query.step is None else f" in steps of {duration_text(query.step)}")
+
+
+def _grouping_lines(grouping: Grouping, aliases: Sequence[str]) -> Iterator[str]:
+    for place, key in enumerate(grouping.keys):
+        yield f"group key {place} {key.type}: {expression_text(key, aliases)}"
+    for place, aggregate in enumerate(grouping.aggregates):
+        yield f"group aggregate {place} {aggregate.type}: {aggregate_text(aggregate, aliases)}"
+    if grouping.having is not None:
+        yield f"having {expression_text(grouping.having, aliases)}"
+
+
+def aggregate_text(aggregate: Aggregate, aliases: Sequence[str]) -> str:
+    """An aggregate as text, such as ``count(*)``."""
+    argument = "*" if aggregate.argument is None else expression_text(aggregate.argument, aliases)
+    return f"{aggregate.function}({argument})"
 
 
 def _input_line(query: Query, relation: Input) -> str:

@@ -15,6 +15,8 @@ from sqlglot import TokenType, exp
 from midstream.cql import functions, literals
 from midstream.cql.model import Expr, Literal, inputs_of
 from midstream.cql.names import Scope
+from midstream.cql.typing_aggregates import AGGREGATES, AGGREGATES_TEXT, OTHER_AGGREGATES
+from midstream.cql.windows import TUMBLE_TEXT, WINDOW_FUNCTIONS
 from midstream.errors import QueryError
 
 BOOL = pa.bool_()
@@ -61,26 +63,26 @@ _TYPES: dict[exp.DType, pa.DataType] = {
 }
 _TYPES_TEXT = "TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), BOOLEAN, STRING, BINARY, DATE, TIMESTAMP"
 _FIELDS = frozenset({"year", "quarter", "month", "day", "dayofweek", "hour", "minute", "second"})
-_AGGREGATES = frozenset({
-    "any", "any_value", "approx_count_distinct", "array_agg", "avg", "bool_and", "bool_or", "collect_list",
-    "collect_set", "corr", "count", "count_if", "every", "first", "first_value", "grouping", "last",
-    "last_value", "listagg", "max", "max_by", "mean", "median", "min", "min_by", "mode", "percentile", "some",
-    "std", "stddev", "stddev_pop", "stddev_samp", "string_agg", "sum", "var_pop", "var_samp", "variance",
-})  # fmt: skip
 
 
 class Reader:
-    """Turns nodes into expressions over the inputs of a scope."""
+    """Turns nodes into expressions over the inputs of a scope.
+
+    `clause` is where the nodes stand, for messages. What a name means, and whether there may be aggregates, depends on
+    it: readers of other clauses answer `column` and `aggregate` in their own way.
+    """
+
+    clause = "WHERE or ON"
 
     def __init__(self, scope: Scope, given: Sequence[functions.Function] = ()) -> None:
         self.scope = scope
-        self._given = given
+        self.given = given
         self.source = scope.source
 
     def read(self, node: exp.Expr) -> Expr:
         """The expression that a node means."""
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
-            return self.scope.column(node)
+            return self.column(node)
         if isinstance(node, exp.Paren):
             return self.read(node.this)
         if type(node) in _BINARY:
@@ -91,6 +93,15 @@ class Reader:
             return self._chain(node)
         constant = self._constant(node)
         return constant if constant is not None else self._other(node)
+
+    def column(self, node: exp.Column) -> Expr:
+        """What a name means."""
+        return self.scope.column(node)
+
+    def aggregate(self, node: exp.Anonymous) -> Expr:
+        """What a call of one of our aggregates means."""
+        what = f"the aggregate {node.name.lower()} has no place in {self.clause}"
+        raise self.source.error(node, what, "use aggregates in SELECT and HAVING")
 
     def condition(self, node: exp.Expr) -> Expr:
         """An expression that must be a boolean."""
@@ -107,7 +118,7 @@ class Reader:
     def call(self, name: str, args: Sequence[Expr], node: exp.Expr) -> Expr:
         """A call, or an error that points at the node."""
         try:
-            return functions.call(name, args, self._given)
+            return functions.call(name, args, self.given)
         except functions.FunctionError as error:
             raise self.located(error, node) from None
 
@@ -142,9 +153,12 @@ class Reader:
 
     def _function(self, node: exp.Anonymous) -> Expr:
         name = node.name.lower()
-        if name in _AGGREGATES:
-            right = "a query gives one row per match; aggregate its results"
-            raise self.source.error(node, f"the aggregate {name} is not supported", right)
+        if name in AGGREGATES:
+            return self.aggregate(node)
+        if name in OTHER_AGGREGATES:
+            raise self._no_aggregate(node, name)
+        if name in WINDOW_FUNCTIONS and name not in {function.name for function in self.given}:
+            raise self.source.error(node, f"{name}(...) is not supported", TUMBLE_TEXT)
         for arg in node.expressions:
             if isinstance(arg, exp.Star | exp.Distinct):
                 raise self.source.error(node, f"'{self.source.written(node)}' is not supported", "write a column")
@@ -253,12 +267,25 @@ class Reader:
         args.append(self.read(default) if default is not None else Literal(None, pa.null()))
         return self.call("case", args, node)
 
+    def _no_aggregate(self, node: exp.Expr, name: str) -> QueryError:
+        return self.source.error(node, f"the aggregate {name} is not supported", AGGREGATES_TEXT)
+
     def _unsupported(self, node: exp.Expr) -> QueryError:
-        if isinstance(node, exp.Query | exp.Exists) or (isinstance(node, exp.In) and node.args.get("query")):
+        if isinstance(node, exp.Exists):
+            return self.source.error(node, "EXISTS is not supported", "name the stream in FROM and join it")
+        if isinstance(node, exp.Query) or (isinstance(node, exp.In) and node.args.get("query")):
             return self.source.error(node, "a subquery is not supported", "name the stream in FROM and join it")
         if isinstance(node, exp.Window):
             return self.source.error(node, "a window function (OVER) is not supported", "write a scalar expression")
+        if isinstance(node, exp.Filter):
+            return self.source.error(node, "FILTER is not supported", "write count(CASE WHEN ... THEN 1 END)")
+        if isinstance(node, exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+            return self._no_aggregate(node, self.source.written(node))
+        if isinstance(node, exp.Any) and isinstance(node.this, exp.Paren):
+            return self._no_aggregate(node, "any")
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-            return self.source.error(node, "'*' has no place here", "it stands alone in the SELECT list")
+            return self.source.error(
+                node, "'*' has no place here", "it stands alone in the SELECT list, or in count(*)"
+            )
         what = f"'{self.source.written(node)}' is not supported"
         return self.source.error(node, what, "write columns, literals, operators and scalar functions")

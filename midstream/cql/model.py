@@ -227,7 +227,7 @@ class Query:
     times that were declared without a zone are there with the zone that `assumed_zones` has for stream and column.
 
     With a `step`, in microseconds, results are given out step by step, in canonical form; DISTINCT, a grouping and
-    windows that tumble need one.
+    windows that tumble need one. If it was not given (`step_is_given`), it follows from the windows.
     """
 
     text: str
@@ -243,6 +243,7 @@ class Query:
     is_distinct: bool = False
     grouping: Grouping | None = None
     step: int | None = None
+    step_is_given: bool = False
 
     def __repr__(self) -> str:
         text = " ".join(self.text.split())

@@ -79,7 +79,7 @@ class Scope:
                 right = f"{did_you_mean(name, known)}columns of {self.aliases[number]}: {list_names(known)}"
                 raise self.source.error(node, f"unknown column '{name}'", right)
             return self.of(number, name, node)
-        owners = [number for number, schema in enumerate(self.schemas) if find_spellings(name, schema.names)]
+        owners = self.owners(name)
         if not owners:
             columns = [f"{alias}.{column}" for alias, schema in self._pairs() for column in schema.names]
             hint = did_you_mean(name, [column for _, schema in self._pairs() for column in schema.names])
@@ -90,6 +90,10 @@ class Scope:
             )
             raise self.source.error(node, f"ambiguous column '{name}'", f"write one of {list_names(choices)}")
         return self.of(owners[0], name, node)
+
+    def owners(self, name: str) -> list[int]:
+        """The numbers of the inputs that have a column of this name."""
+        return [number for number, schema in enumerate(self.schemas) if find_spellings(name, schema.names)]
 
     def of(self, number: int, name: str, node: exp.Expr) -> Column:
         """A column of an input that has at least one column of that name."""

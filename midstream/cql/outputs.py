@@ -8,22 +8,31 @@ to the engine.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from midstream.cql.expressions import Reader
-from midstream.cql.model import Column, Output
+from midstream.cql.model import OF_AGGREGATES, Column, Output
 
 RESERVED = ("valid_from", "valid_to")
 
 
-def read_outputs(reader: Reader, select: exp.Select) -> tuple[Output, ...]:
+@dataclass(frozen=True)
+class Selected:
+    """One output column and what stands for it in the SELECT list; ``*`` stands for many."""
+
+    output: Output
+    node: exp.Expr
+
+
+def read_outputs(reader: Reader, select: exp.Select) -> tuple[Selected, ...]:
     """The output columns of a SELECT, in order."""
     if not select.expressions:
         raise reader.source.error(
             reader.source.tokens[0], "the SELECT list is empty", "write columns, expressions or *"
         )
-    outputs: list[Output] = []
+    selected: list[Selected] = []
     names: set[str] = set()
     for node in select.expressions:
         for output in _columns(reader, node):
@@ -34,8 +43,8 @@ def read_outputs(reader: Reader, select: exp.Select) -> tuple[Output, ...]:
                 what = f"two output columns are called '{output.name}'"
                 raise reader.source.error(node, what, "give one of them another name with AS")
             names.add(output.name.casefold())
-            outputs.append(output)
-    return tuple(outputs)
+            selected.append(Selected(output, node))
+    return tuple(selected)
 
 
 def _columns(reader: Reader, node: exp.Expr) -> Iterator[Output]:
@@ -57,4 +66,5 @@ def _columns(reader: Reader, node: exp.Expr) -> Iterator[Output]:
         raise reader.source.error(node, "several aliases for one expression are not supported", "write one name")
     else:
         expr = reader.read(node)
-        yield Output(expr.name if isinstance(expr, Column) else reader.source.written(node), expr)
+        name = expr.name if isinstance(expr, Column) and expr.input != OF_AGGREGATES else reader.source.written(node)
+        yield Output(name, expr)

@@ -4,7 +4,8 @@
 2. `sources` reads FROM, `times` finds event times and delays;
 3. `conjuncts` and `outputs` read WHERE, ON and SELECT into typed expressions (`expressions`, `names`, `literals`);
 4. `predicates` sorts the conjuncts into filters, key classes (`keys`), bands (`bands`) and thetas;
-5. what each input must keep after arrival follows from all that.
+5. `grouping` reads GROUP BY and HAVING, `steps` finds the step in which results go out;
+6. what each input must keep after arrival follows from all that.
 
 Every complaint is a `QueryError` that says where, what, and what would be right.
 """
@@ -12,20 +13,24 @@ Every complaint is a `QueryError` that says where, what, and what would be right
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from midstream.cql.clauses import check_clauses
 from midstream.cql.conjuncts import read_conjuncts
+from midstream.cql.durations import Duration
 from midstream.cql.expressions import Reader
 from midstream.cql.functions import Function, check_given
-from midstream.cql.model import Column, Input, Output, Query, columns_of
+from midstream.cql.grouping import SelectReader, check_distinct, read_grouping
+from midstream.cql.model import Column, Expr, Grouping, Input, Query, columns_of
 from midstream.cql.names import Scope
 from midstream.cql.outputs import read_outputs
 from midstream.cql.predicates import Predicates, find_groups, take_apart
 from midstream.cql.schemas import SchemaLike, as_schema
 from midstream.cql.sources import Entry, From, read_from
+from midstream.cql.steps import read_step
 from midstream.cql.syntax import Source
 from midstream.cql.times import Delay, EventTime, Times, read_times, with_zones
 from midstream.errors import QueryError
@@ -39,6 +44,7 @@ def query(
     delay: Delay = 0,
     assume_zone: str | None = None,
     functions: Sequence[Function] = (),
+    step: Duration | None = None,
 ) -> Query:
     """Understand a continuous query.
 
@@ -48,7 +54,8 @@ def query(
     ``30 seconds`` or a timedelta; also one for all or one per stream. `assume_zone` is the time zone in which event
     times without one are read, such as ``Europe/Berlin``; a query whose streams are partly with and partly without a
     zone needs it. `functions` are functions of your own that the query may call, made by
-    `midstream.cql.given_function`.
+    `midstream.cql.given_function`. `step` is how much event time the results that go out together cover, for queries
+    with DISTINCT, GROUP BY, aggregates or TUMBLE windows: a duration in whole milliseconds.
 
     >>> orders = pa.schema({"id": pa.int64(), "ts": pa.timestamp("us")})
     >>> payments = pa.schema({"order_id": pa.int64(), "amount": pa.float64(), "ts": pa.timestamp("us")})
@@ -70,7 +77,7 @@ def query(
     check_given(functions)
     source = Source(text)
     try:
-        return _understand(source, known, event_time, delay, assume_zone, functions)
+        return _understand(source, known, event_time, delay, assume_zone, functions, step)
     except RecursionError:
         raise source.error(0, "the query is nested too deeply", "write it with fewer parentheses") from None
 
@@ -82,6 +89,7 @@ def _understand(
     delay: Delay,
     assume_zone: str | None,
     functions: Sequence[Function],
+    given_step: Duration | None,
 ) -> Query:
     select = check_clauses(source, source.parse())
     clause = read_from(source, select, declared)
@@ -89,25 +97,43 @@ def _understand(
     times = read_times(source, entries, declared, event_time, delay, assume_zone)
     schemas = with_zones(declared, times.assumed_zones)
     aliases, names = tuple(entry.alias for entry in entries), tuple(entry.source for entry in entries)
-    reader = Reader(Scope(source, aliases, tuple(schemas[name] for name in names), names), functions)
+    scope = Scope(source, aliases, tuple(schemas[name] for name in names), names)
     where = select.args.get("where")
-    conjuncts = read_conjuncts(reader, [*clause.conditions, *([where.this] if where is not None else [])])
+    conjuncts = read_conjuncts(
+        Reader(scope, functions), [*clause.conditions, *([where.this] if where is not None else [])]
+    )
     first_stream = next(number for number, entry in enumerate(entries) if entry.source in times.columns)
     predicates = take_apart(conjuncts, len(entries), first_stream)
-    outputs = read_outputs(reader, select)
+    reader = SelectReader(scope, functions)
+    selected = read_outputs(reader, select)
+    grouped = read_grouping(reader, select, selected)
+    is_distinct = check_distinct(reader, select, selected)
     _check_connected(source, clause, predicates)
-    return Query(
+    step = read_step(source, entries, _snapshot_operator(is_distinct, grouped.grouping), given_step)
+    understood = Query(
         text=source.text,
-        inputs=_inputs(entries, times, schemas, predicates, outputs),
+        inputs=(),
         key_classes=predicates.key_classes,
         bands=predicates.bands,
         thetas=predicates.thetas,
-        outputs=outputs,
+        outputs=grouped.outputs,
         time_type=times.type,
         schemas={entry.source: schemas[entry.source] for entry in entries},
         delays=times.delays,
         assumed_zones=times.assumed_zones,
+        is_distinct=is_distinct,
+        grouping=grouped.grouping,
+        step=step.length,
+        step_is_given=step.is_given,
     )
+    return replace(understood, inputs=_inputs(entries, times, schemas, predicates, understood.of_results))
+
+
+def _snapshot_operator(is_distinct: bool, grouping: Grouping | None) -> str | None:
+    """What a query calls the operator that looks at all results of a moment, if it has one."""
+    if is_distinct:
+        return "DISTINCT"
+    return None if grouping is None else "GROUP BY" if grouping.keys else "an aggregate"
 
 
 def _check_schemas(text: str, schemas: Mapping[str, SchemaLike]) -> dict[str, pa.Schema]:
@@ -136,9 +162,9 @@ def _inputs(
     times: Times,
     schemas: Mapping[str, pa.Schema],
     predicates: Predicates,
-    outputs: tuple[Output, ...],
+    of_results: tuple[Expr, ...],
 ) -> tuple[Input, ...]:
-    needed = {column for output in outputs for column in columns_of(output.expr)}
+    needed = {column for expr in of_results for column in columns_of(expr)}
     needed |= {column for theta in predicates.thetas for column in columns_of(theta.expr)}
     for key_class in predicates.key_classes:
         if not _is_its_own_code(key_class.type):

@@ -15,7 +15,7 @@ from sqlglot import TokenType, exp
 
 from midstream.cql.names import find_spellings, list_names
 from midstream.cql.syntax import Source, WindowText
-from midstream.cql.windows import WINDOWS_TEXT, StaticWindow, Window, parse_window
+from midstream.cql.windows import TUMBLE_TEXT, WINDOW_FUNCTIONS, WINDOWS_TEXT, StaticWindow, Window, parse_window
 from midstream.errors import QueryError, did_you_mean
 
 _JOIN_WORDS = frozenset({
@@ -105,6 +105,10 @@ def _entry(source: Source, node: exp.Expr, schemas: Mapping[str, pa.Schema], use
     if isinstance(node, exp.Subquery | exp.Select):
         opening = source.before(source.extent(node)[0], _ALL_BUT_PARENTHESIS)
         raise source.error(opening or node, "a subquery is not supported", "write a stream's name")
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Anonymous):
+        name = node.this.name
+        if name.lower() in WINDOW_FUNCTIONS:
+            raise source.error(node, f"{name}(...) is not supported", TUMBLE_TEXT)
     extra = [key for key, value in node.args.items() if value and key not in ("this", "alias", "db", "catalog")]
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or extra:
         what = f"'{source.written(node)}' is not supported in FROM"

@@ -16,6 +16,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from sqlglot import Token, TokenType, exp
@@ -23,9 +24,10 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
 
+from midstream.cql.windows import TUMBLE_TEXT
 from midstream.errors import Place, QueryError
 
-QUERY_TEXT = "a query is SELECT ... FROM ... WHERE ..."
+QUERY_TEXT = "a query is SELECT ... FROM ... WHERE ... GROUP BY ... HAVING ..."
 
 _EXTENT = "extent"
 _CLAUSES = frozenset({TokenType.FROM, TokenType.WHERE, TokenType.JOIN, TokenType.ON, TokenType.ALIAS})
@@ -257,6 +259,10 @@ class Source:
         return windows, rest
 
     def _syntax_error(self, error: ParseError) -> QueryError:
+        for word, following in pairwise(self._sql_tokens):
+            # To sqlglot the word begins a clause where GROUP BY could end.
+            if word.token_type == TokenType.WINDOW and following.token_type == TokenType.L_PAREN:
+                return self.error(word, f"{word.text}(...) is not supported", TUMBLE_TEXT)
         details = error.errors[0] if error.errors else {}
         shown = str(details.get("highlight") or "")
         token = next(

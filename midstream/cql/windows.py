@@ -1,7 +1,7 @@
 """Windows: how long a row of an input is valid, one class for each kind, and the words that stand for one in a query.
 
-``[RANGE 10 MINUTES]`` keeps a row for a time, ``[ROWS 100]`` until a hundred more have come, ``[UNBOUNDED]`` for ever.
-A static table has a window of its own kind, which nobody writes.
+``[RANGE 10 MINUTES]`` keeps a row for a time, ``[TUMBLE 5 MINUTES]`` in its bucket, ``[ROWS 100]`` until a hundred more
+have come, ``[UNBOUNDED]`` for ever. A static table has a window of its own kind, which nobody writes.
 
 Whoever needs to know how kinds differ asks a window. A new kind is a class here, which has to answer every question,
 its words in `parse_window`, and an entry in `midstream.state.expiry`, where rows leave.
@@ -23,13 +23,23 @@ from midstream.errors import QueryError
 
 Times = NDArray[np.int64]
 
-WINDOWS_TEXT = "write [RANGE 10 MINUTES], [ROWS 100] or [UNBOUNDED]"
+WINDOWS_TEXT = "write [RANGE 10 MINUTES], [TUMBLE 5 MINUTES], [ROWS 100] or [UNBOUNDED]"
+TUMBLE_TEXT = "write [TUMBLE 5 MINUTES] after a stream's name in FROM"
+
+MILLISECOND = 1_000
+#: Functions that stand for windows of time in other systems.
+WINDOW_FUNCTIONS = frozenset({
+    "window", "window_time", "session_window", "tumble", "tumble_start", "tumble_end", "hop", "hop_start", "hop_end",
+    "session", "session_start", "session_end", "slide",
+})  # fmt: skip
+_OTHER_KINDS = ("HOP", "HOPPING", "SLIDE", "SLIDING", "SESSION", "WINDOW", "TUMBLING")
 
 
 class WindowKind(enum.Enum):
     """The kinds of windows; a value is what stands in snapshots and checkpoints."""
 
     RANGE = "range"
+    TUMBLE = "tumble"
     ROWS = "rows"
     UNBOUNDED = "unbounded"
     STATIC = "static"
@@ -122,6 +132,43 @@ class RangeWindow(Window):
         return self.size / 1e6
 
 
+@final
+class TumbleWindow(Window):
+    """``[TUMBLE 5 MINUTES]``: time is cut into buckets of `size` microseconds, and a row is valid in all of its own.
+
+    Bucket n is ``[n * size, (n + 1) * size - 1]``. A bucket that would reach beyond the times there are ends with them.
+    """
+
+    kind = WindowKind.TUMBLE
+    counts_rows = False
+    ends_by_time = True
+    never_ends = False
+
+    @property
+    def text(self) -> str:
+        return f"TUMBLE {duration_text(self.size).upper()}"
+
+    @property
+    def expected_size(self) -> tuple[int, int]:
+        return 2, self.size
+
+    def intervals(self, times: Times) -> tuple[Times, Times]:
+        since = times % self.size
+        until = self.size - 1 - since
+        starts = np.where(times < since - LARGEST, -LARGEST, times - since)
+        return starts, np.where(times > LARGEST - until, LARGEST, times + until)
+
+    def latest_time(self, end: int) -> int:
+        return LARGEST if end == LARGEST else max((end + 1) // self.size * self.size - 1, -LARGEST)
+
+    def covers(self, other: Window) -> bool:
+        return other == self
+
+    def seconds(self, rows_per_second: float | None) -> float | None:
+        """At most: a row in the middle of its bucket stays half as long."""
+        return self.size / 1e6
+
+
 class _EndlessWindow(Window):
     """No time ends the validity of a row."""
 
@@ -192,7 +239,7 @@ class StaticWindow(_EndlessWindow):
         return math.inf
 
 
-_WINDOWS: tuple[type[Window], ...] = (RangeWindow, RowsWindow, UnboundedWindow, StaticWindow)
+_WINDOWS: tuple[type[Window], ...] = (RangeWindow, TumbleWindow, RowsWindow, UnboundedWindow, StaticWindow)
 
 
 def window_of(kind: WindowKind | str, size: int = 0) -> Window:
@@ -202,7 +249,7 @@ def window_of(kind: WindowKind | str, size: int = 0) -> Window:
     RowsWindow(size=10)
     >>> window_of("hopping", 10)
     Traceback (most recent call last):
-    midstream.errors.QueryError: window: unknown kind 'hopping'; kinds: range, rows, unbounded, static
+    midstream.errors.QueryError: window: unknown kind 'hopping'; kinds: range, tumble, rows, unbounded, static
     """
     name = kind.value if isinstance(kind, WindowKind) else kind
     for found in _WINDOWS:
@@ -229,8 +276,19 @@ def parse_window(words: str) -> Window:
         if size.upper() == "UNBOUNDED":
             return UnboundedWindow()
         return RangeWindow(duration(size))
+    if kind.upper() == "TUMBLE":
+        return _tumble(size)
     if kind.upper() == "ROWS":
         if not (size.isascii() and size.isdigit()) or len(size) > 19 or not 0 < int(size) <= LARGEST:
             raise QueryError(f"ROWS takes a whole number of rows, at least 1, not '{size}'")
         return RowsWindow(int(size))
+    if kind.upper() in _OTHER_KINDS:
+        raise QueryError(f"a {kind.upper()} window is not supported; {TUMBLE_TEXT}")
     raise QueryError(f"'[{words}]' is not a window")
+
+
+def _tumble(written: str) -> TumbleWindow:
+    size = duration(written)
+    if size == 0 or size % MILLISECOND:
+        raise QueryError(f"TUMBLE takes whole milliseconds, at least 1, not '{written}'")
+    return TumbleWindow(size)

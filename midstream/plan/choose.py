@@ -7,8 +7,8 @@ is connected best to those already there. Better means, in this order:
 1. the stronger predicates: more equalities, then bands closed on both sides, half-open bands, thetas that can be
    tested at this join, thetas that still wait for a further input;
 2. the smaller input: a static table with a filter, which throws rows out and never changes; then ROWS windows by their
-   rows, RANGE windows by their length, UNBOUNDED ones; last a table without a filter, because it only adds columns and
-   makes every state above it larger. Of equal windows the one with more filters is smaller;
+   rows, RANGE and TUMBLE windows by their length, UNBOUNDED ones; last a table without a filter, because it only adds
+   columns and makes every state above it larger. Of equal windows the one with more filters is smaller;
 3. the order of FROM.
 
 Inputs that no chain of predicates connects are islands: each island gets its own tree, and cross products stand only

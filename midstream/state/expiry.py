@@ -101,6 +101,7 @@ class NoExpiry(Expiry):
 
 _EXPIRIES: dict[WindowKind, type[Expiry]] = {
     WindowKind.RANGE: TimeExpiry,
+    WindowKind.TUMBLE: TimeExpiry,
     WindowKind.ROWS: CountExpiry,
     WindowKind.UNBOUNDED: NoExpiry,
     WindowKind.STATIC: NoExpiry,

@@ -6,6 +6,7 @@ A fixture file has cases of this form; settings are optional, and without them e
     event_time: orders = ts, payments = ts
     delay: orders = 5 seconds
     assume_zone: Europe/Berlin
+    step: 1 minute
     SELECT ...
     ---
     what `describe` prints, or "error: " and the message
@@ -66,6 +67,18 @@ SCHEMAS = {
     "ticks": pa.schema({"id": pa.uint32(), "small": pa.int8(), "at": pa.int64(), "day": pa.date32()}),
     "carriers": pa.schema({"carrier": pa.large_string(), "rate": pa.float64()}),
     "visits": pa.schema({"id": pa.int64(), "ts": pa.timestamp("ms", "Europe/Berlin")}),
+    "baskets": pa.schema(
+        {
+            "id": pa.int64(),
+            "goods": pa.list_(pa.string()),
+            "place": pa.struct({"lat": pa.float64()}),
+            "notes": pa.map_(pa.string(), pa.string()),
+            "huge": pa.decimal256(50, 2),
+            "fine": pa.decimal128(38, 18),
+            "count": pa.uint64(),
+            "ts": TIME,
+        }
+    ),
     "twins": pa.schema([("x", pa.int64()), ("X", pa.int64()), ("ts", TIME)]),
 }
 
@@ -76,6 +89,7 @@ class Case:
     event_time: str | dict[str, str] | None
     delay: int | str | dict[str, str]
     assume_zone: str | None
+    step: str | None
     text: str
     expected: str
 
@@ -84,13 +98,20 @@ def read_cases(path: Path) -> Iterator[Case]:
     for block in re.split(r"^=== ", path.read_text(), flags=re.MULTILINE)[1:]:
         title, _, rest = block.partition("\n")
         settings: dict[str, str] = {}
-        while match := re.match(r"(event_time|delay|assume_zone): *(.*)\n", rest):
+        while match := re.match(r"(event_time|delay|assume_zone|step): *(.*)\n", rest):
             settings[match.group(1)] = match.group(2)
             rest = rest[match.end() :]
         text, expected = SEPARATOR.split(rest, maxsplit=1)
         event_time = _setting(settings.get("event_time", "ts"))
-        yield Case(title, None if event_time == "none" else event_time, _setting(settings.get("delay", "0 s")),
-                   settings.get("assume_zone"), text.removesuffix("\n"), expected.strip("\n"))  # fmt: skip
+        yield Case(
+            title,
+            None if event_time == "none" else event_time,
+            _setting(settings.get("delay", "0 s")),
+            settings.get("assume_zone"),
+            settings.get("step"),
+            text.removesuffix("\n"),
+            expected.strip("\n"),
+        )
 
 
 def _setting(text: str) -> str | dict[str, str]:
@@ -101,7 +122,7 @@ def _setting(text: str) -> str | dict[str, str]:
 
 def outcome(case: Case) -> str:
     try:
-        return describe(query(case.text, SCHEMAS, case.event_time, case.delay, case.assume_zone))
+        return describe(query(case.text, SCHEMAS, case.event_time, case.delay, case.assume_zone, step=case.step))
     except QueryError as error:
         return f"error: {error}"
 
@@ -123,7 +144,7 @@ def test_the_fixtures_are_found() -> None:
 def test_every_error_says_where(case: Case) -> None:
     if case.expected.startswith("error: "):
         place = re.search(r" at line \d+, column \d+(;|$)", case.expected)
-        argument = re.match("error: query: (event_time names|delay |assume_zone=)", case.expected)
+        argument = re.match("error: query: (event_time names|delay |assume_zone=|step)", case.expected)
         assert place or argument
 
 

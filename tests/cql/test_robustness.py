@@ -28,10 +28,15 @@ TEXTS = (
     "WHERE NOT (o.name LIKE 'a%') AND TRUE",
     "SELECT r.rate FROM orders [ROWS 1] o, rates r WHERE r.day <= DATE '2026-01-01' + 3 AND o.ts < r.day\n"
     "GROUP BY 1 LIMIT 3",
+    "SELECT o.name AS n, sum(o.total) / count(*) AS m, count(DISTINCT o.id) FROM orders [TUMBLE 5 MINUTES] o\n"
+    "GROUP BY n, o.id % 2 HAVING m > 3 AND max(o.ts) < TIMESTAMP '2026-01-01 00:00:00'",
+    "SELECT DISTINCT min(p.total), avg(o.total) FROM orders [RANGE 1 HOUR] o, payments [RANGE 1 HOUR] p\n"
+    "WHERE o.id = p.id GROUP BY 3, o.name HAVING count(*) > 1",
 )
 PIECES = (
     "SELECT", "FROM", "WHERE", "AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "IS", "NULL", "CASE", "WHEN", "THEN", "END",
     "JOIN", "LEFT JOIN", "CROSS JOIN", "ON", "USING", "AS", "[", "]", "[ROWS 3]", "[RANGE 1 SECOND]", "[UNBOUNDED]",
+    "[TUMBLE 1 MINUTE]", "HAVING", "sum(", "min(DISTINCT", "window(", "FILTER (WHERE", "ROLLUP(", "GROUP BY 1",
     "(", ")", ",", ".", "*", "+", "-", "/", "%", "=", "<", "<=", "<>", "<=>", "||", "::", ":", ";", "?", "@", "#", "$",
     "'", '"', "`", "--", "/*", "*/", "\n", "\t", "\\", "\0", "é", "🙂", "1", "1.5", "1e999", "9" * 50, "X'0g'",
     "INTERVAL", "INTERVAL '1-2' YEAR TO MONTH", "DATE 'x'", "TIMESTAMP '2026'", "orders", "payments", "o.id", "p.id",
