@@ -381,7 +381,7 @@ class Engine:
         kind = checked.kind(taken.meta.get("executor"))
         engine._set_up(query, choose_plan(query, taken.meta["plan"] if plan is None else plan), checked, kind)
         engine._loop.from_json(taken.meta)
-        engine._pipeline.go_on(taken)
+        engine._pipeline.go_on(taken, engine._loop.watermark.current)
         return engine
 
     @classmethod

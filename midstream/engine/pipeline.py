@@ -6,7 +6,7 @@ results. Between chunks the stage is told how far the watermark has come, and wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,12 @@ from midstream.engine.input.batch import Chunk, StreamRows, cut_by_bytes, cut_in
 from midstream.engine.input.binding import TableBinding
 from midstream.engine.input.dropped import Dropped
 from midstream.engine.input.watermark import NONE_YET
+from midstream.engine.joins.backlog import Backlog
 from midstream.engine.joins.combos import Delta
 from midstream.engine.operators.held import HeldBack
 from midstream.engine.operators.results import ResultBuilder
-from midstream.engine.operators.stage import MakeStage, StoredStage
+from midstream.engine.operators.stage import MakeStage, Stage, StoredStage
+from midstream.engine.operators.stepped import Stepped
 from midstream.engine.snapshot.checkpoint import make_window_table, read_stored_rows
 from midstream.engine.snapshot.format import Snapshot
 from midstream.engine.stats import StateStats, Work
@@ -33,6 +35,15 @@ from midstream.state.meter import Meter
 from midstream.state.missing import Cause
 from midstream.state.window import BaseWindow, WindowRows
 
+#: Of a stage's backlog, the results of so many rows are found in each push; of the rest, when a step closes.
+_CAUGHT_UP_IN_A_PUSH = 1 << 13
+_CAUGHT_UP_AT_ONCE = 1 << 16
+
+
+def make_output_stage(query: Query, windows: Sequence[BaseWindow]) -> Stage:
+    """The stage that the results of a query go to: at once, or step by step."""
+    return ResultBuilder(query, windows) if query.step is None else Stepped(query, windows)
+
 
 class Pipeline:
     """The live part of an engine. Everything that it keeps is either in `snapshot` or derived from it.
@@ -40,7 +51,7 @@ class Pipeline:
     `make_stage` makes the output stage that the results go to.
     """
 
-    def __init__(self, query: Query, plan: Plan, kind: ExecutorKind, make_stage: MakeStage = ResultBuilder):
+    def __init__(self, query: Query, plan: Plan, kind: ExecutorKind, make_stage: MakeStage = make_output_stage):
         self._query = query
         self._make_stage = make_stage
         self.readers = [InputReader(query, number) for number in range(len(query.inputs))]
@@ -53,6 +64,7 @@ class Pipeline:
         self._windows = [BaseWindow(reader.layout, meter=self._meter) for reader in self.readers]
         self._executor: Executor = self._started(plan, kind)
         self._stage = HeldBack(self._make_stage(query, self._windows))
+        self._backlog: Backlog | None = None
         self._horizon = NONE_YET
         self._next_arrival = 0
         self._next_ordinals = dict.fromkeys(query.streams, 0)
@@ -79,6 +91,8 @@ class Pipeline:
     def _forget_unused_indexes(self) -> None:
         """What only plans that do not run any more needed of the windows is not kept."""
         used = set(self._executor.indexes_used())
+        if self._backlog is not None:
+            used.update(self._backlog.indexes_used())
         for number, window in enumerate(self._windows):
             window.keep_composites({classes for of, classes in used if of == number})
 
@@ -89,6 +103,7 @@ class Pipeline:
 
     def release(self) -> pa.Table:
         """Everything that waits at the end of input, as one table."""
+        self._catch_up()
         return pa.concat_tables([self._query.no_results, *self._stage.finish()])
 
     def load_tables(self, tables: Mapping[str, pa.Table | pa.RecordBatch]) -> None:
@@ -117,10 +132,27 @@ class Pipeline:
             self._count_dropped(chunk.rows, readings)
             yield from self._process({number: reading.rows for number, reading in readings.items()})
             chunk_watermark = min(watermark, chunk.unprocessed_from)
-            yield from self._stage.advance(chunk_watermark)
+            yield from self._advance(chunk_watermark)
             self._purge(chunk_watermark)
         self._go_over_to(self._executor.after_push(self._horizon))
+        yield from self._advance(watermark)
+        self._catch_up(_CAUGHT_UP_IN_A_PUSH)
+
+    def _advance(self, watermark: int) -> Iterator[pa.Table]:
+        if self._stage.closes(watermark):
+            self._catch_up()
         yield from self._stage.advance(watermark)
+
+    def _catch_up(self, limit: int | None = None) -> None:
+        """Have the stage take results of up to so many rows of its backlog, or of all of them."""
+        while self._backlog is not None:
+            for combos in self._backlog.find_some(_CAUGHT_UP_AT_ONCE if limit is None else limit):
+                for _ in self._stage.take(combos):
+                    raise AssertionError("a stage that starts from live results gives them out in steps")
+            if len(self._backlog) == 0:
+                self._backlog = None
+            if limit is not None:
+                break
 
     def _read(self, rows_of: Mapping[str, StreamRows]) -> dict[int, Reading]:
         readings: dict[int, Reading] = {}
@@ -148,6 +180,8 @@ class Pipeline:
             if renumbering is not None:
                 self._executor.renumber(number, renumbering)
                 self._stage.renumber(number, renumbering)
+                if self._backlog is not None:
+                    self._backlog.renumber(number, renumbering)
         deltas: dict[int, Delta] = {}
         for number, rows in arrived.items():
             first = self._windows[number].append(rows)
@@ -168,7 +202,8 @@ class Pipeline:
             for relation, window in zip(self._query.inputs, self._windows, strict=True)
         ]
         kept = self._stage.nbytes
-        output = [StateStats("output", "output", 0, kept, 0, ())] if kept else []
+        waiting = 0 if self._backlog is None else len(self._backlog)
+        output = [StateStats("output", "output", 0, kept, waiting, ())] if kept or waiting else []
         return windows + self._executor.state_stats() + output
 
     def work(self) -> Work:
@@ -191,8 +226,8 @@ class Pipeline:
         tables = {relation.alias: make_window_table(window, self._horizon) for relation, window in inputs}
         return Snapshot.of(meta | {"numbers": numbers}, tables, *self._stage.snapshot())
 
-    def go_on(self, snapshot: Snapshot) -> None:
-        """Go on where a snapshot was taken, every join state being a hole."""
+    def go_on(self, snapshot: Snapshot, watermark: int) -> None:
+        """Go on where a snapshot was taken, and the watermark was this, every join state being a hole."""
         numbers = snapshot.meta["numbers"]
         self._horizon = numbers["purged_to"]
         self._next_arrival = numbers["next_arrival"]
@@ -205,18 +240,26 @@ class Pipeline:
             self._windows[number].append(rows)
         self._stage.restore(StoredStage(snapshot.held, snapshot.stage))
         self._executor = self._started(self.plan, self._executor.kind)
+        if self._stage.starts_from_live_results:
+            self._begin_stage_at(watermark)
+            self._backlog = Backlog(self._query, self._windows)
+
+    def _begin_stage_at(self, watermark: int) -> None:
+        for _ in self._stage.advance(watermark):
+            raise AssertionError("a stage that has taken nothing gives nothing out")
 
     def go_on_from(self, accepted: Mapping[str, StreamRows], watermark: int) -> None:
         """Go on after rows whose results are out already, every join state being a hole."""
         assert not self._query.tracks_arrivals, "rows alone do not tell their arrival numbers"
-        for _ in self._stage.advance(watermark):
-            raise AssertionError("a stage that has taken nothing gives nothing out")
+        self._begin_stage_at(watermark)
         self._horizon = min(watermark, self._stage.keeps_from())
         for chunk in cut_by_bytes(Chunk(dict(accepted))):
             for number, reading in self._read(chunk.rows).items():
                 self._windows[number].make_room(len(reading.rows), self._horizon)
                 self._windows[number].append(reading.rows)
         self._executor = self._started(self.plan, self._executor.kind)
+        if self._stage.starts_from_live_results:
+            self._backlog = Backlog(self._query, self._windows)
 
     def _started(self, plan: Plan, kind: ExecutorKind) -> Executor:
         """An executor that has nothing but the windows: whatever its states should hold is missing."""

@@ -14,6 +14,7 @@ from midstream.engine.executors.protocol import Executor
 from midstream.engine.joins.combos import Delta
 from midstream.engine.operators.held import HeldBack
 from midstream.engine.transition import Proposal
+from midstream.errors import EngineError
 from midstream.kernels.types import Combos
 from midstream.migrate.options import HOLD
 from midstream.migrate.record import OLD_ROWS
@@ -40,8 +41,13 @@ class ParallelTrack(Strategy):
         return None
 
     def begin(self, transition: Transition) -> Executor:
-        since = transition.tails()
         found = transition.situation
+        if transition.options.hold and found.query.step is not None:
+            raise EngineError(
+                "migrate: hold=True, but the query gives its results out step by step, whichever plan has found them; "
+                "leave hold out"
+            )
+        since = transition.tails()
         tracks = Parallel(found.executor, transition.fresh(since), since, list(found.windows), transition.recorder)
         if transition.options.hold:
             tracks.hold(found.held)

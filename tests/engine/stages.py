@@ -23,6 +23,7 @@ class ByStep:
     """
 
     step = 1000
+    starts_from_live_results = False
 
     def __init__(self, query: Query, windows: Sequence[BaseWindow]):
         self._builder = ResultBuilder(query, windows)
@@ -37,6 +38,9 @@ class ByStep:
         pairs = zip(self._waiting, combos, strict=True)
         self._waiting = Combos(*(np.concatenate(pair) for pair in pairs))  # copies: the given ones are views
         return iter(())
+
+    def closes(self, watermark: int) -> bool:
+        return False
 
     def advance(self, watermark: int) -> Iterator[pa.Table]:
         assert watermark >= self._open_from, "the watermark went back"

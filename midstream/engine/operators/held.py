@@ -43,6 +43,13 @@ class HeldBack:
 
     # The stage -------------------------------------------------------------------------------------------------------
 
+    @property
+    def starts_from_live_results(self) -> bool:
+        return self._inner.starts_from_live_results
+
+    def closes(self, watermark: int) -> bool:
+        return self._inner.closes(watermark)
+
     def take(self, combos: Combos) -> Iterator[pa.Table]:
         if self._holder is None:
             yield from self._inner.take(combos)

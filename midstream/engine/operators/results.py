@@ -1,13 +1,15 @@
-"""The plain stage, results -> Arrow at once: the second and last time that payload is touched."""
+"""The plain stage, results -> Arrow at once: here payload is touched for the second time, and mostly the last."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from midstream.cql.model import Column, Query, columns_of
+from midstream.cql.model import Column, Expr, Query, columns_of
 from midstream.engine.expressions import Evaluator, compile_expression
 from midstream.engine.operators.stage import StoredStage
 from midstream.kernels.types import LARGEST, Combos
@@ -15,30 +17,62 @@ from midstream.state.indexes import Ints
 from midstream.state.sizes import can_be_large, cut_into_pieces, make_in_pieces
 from midstream.state.window import BaseWindow, Renumbering
 
+Made = TypeVar("Made")
 
-class ResultBuilder:
-    """Makes result tables of one query; a stage that remembers nothing."""
 
-    def __init__(self, query: Query, windows: Sequence[BaseWindow]):
+class Projection:
+    """Computes expressions over the rows of results."""
+
+    def __init__(self, exprs: Sequence[Expr], windows: Sequence[BaseWindow]):
         self._windows = windows
-        self._schema = query.output_schema
-        self._time_type = query.time_type
-        self._ends_exist = any(relation.window.ends_by_time for relation in query.inputs)
-        self._outputs: list[Column | Evaluator] = [
-            output.expr if isinstance(output.expr, Column) else compile_expression(output.expr)
-            for output in query.outputs
+        self._exprs: list[Column | Evaluator] = [
+            expr if isinstance(expr, Column) else compile_expression(expr) for expr in exprs
         ]
         self._columns = tuple(
-            dict.fromkeys((column.input, column.name) for output in query.outputs for column in columns_of(output.expr))
+            dict.fromkeys((column.input, column.name) for expr in exprs for column in columns_of(expr))
         )
         payload = [dict(window.layout.payload) for window in windows]
         self._large = [(number, name) for number, name in self._columns if can_be_large(payload[number][name])]
 
+    def compute(self, results: Combos, make: Callable[[list[pa.Array], Combos], Made]) -> Iterator[Made]:
+        """What `make` makes of an array for each expression and the results; in pieces if values are large."""
+        columns = [(self._windows[number].columns[name], number) for number, name in self._large]
+
+        def make_piece(begin: int, end: int) -> Made:
+            piece = Combos(*(array[begin:end] for array in results))
+            return make(self._arrays(piece), piece)
+
+        for piece in cut_into_pieces(columns, results.rows):
+            yield from make_in_pieces(make_piece, piece.start, piece.stop)
+
+    def _arrays(self, results: Combos) -> list[pa.Array]:
+        values = {
+            (number, name): self._windows[number].columns[name].take(results.rows, number)
+            for number, name in self._columns
+        }
+        return [
+            values[expr.input, expr.name] if isinstance(expr, Column) else expr(values, len(results.starts))
+            for expr in self._exprs
+        ]
+
+
+class ResultBuilder:
+    """Makes result tables of one query; a stage that remembers nothing."""
+
+    starts_from_live_results = False
+
+    def __init__(self, query: Query, windows: Sequence[BaseWindow]):
+        self._projection = Projection(query.of_results, windows)
+        self._schema = query.output_schema
+        self._time_type = query.time_type
+        self._ends_exist = any(relation.window.ends_by_time for relation in query.inputs)
+
     def take(self, results: Combos) -> Iterator[pa.Table]:
         """One row per result, with `valid_from` and `valid_to` last; in pieces if values are large."""
-        columns = [(self._windows[number].columns[name], number) for number, name in self._large]
-        for piece in cut_into_pieces(columns, results.rows):
-            yield from make_in_pieces(lambda begin, end: self._table(results, begin, end), piece.start, piece.stop)
+        return self._projection.compute(results, self._table)
+
+    def closes(self, watermark: int) -> bool:
+        return False
 
     def advance(self, watermark: int) -> Iterator[pa.Table]:
         return iter(())
@@ -62,20 +96,14 @@ class ResultBuilder:
     def restore(self, stored: StoredStage) -> None:
         pass
 
-    def _table(self, results: Combos, begin: int, end: int) -> pa.Table:
-        results = Combos(*(array[begin:end] for array in results))
-        length = end - begin
-        values = {
-            (number, name): self._windows[number].columns[name].take(results.rows, number)
-            for number, name in self._columns
-        }
-        arrays = [
-            values[output.input, output.name] if isinstance(output, Column) else output(values, length)
-            for output in self._outputs
-        ]
-        arrays.append(self._times(results.starts))
-        arrays.append(self._times(results.ends) if self._ends_exist else pa.nulls(length, self._time_type))
-        return pa.Table.from_arrays(arrays, schema=self._schema)
+    def _table(self, arrays: list[pa.Array], results: Combos) -> pa.Table:
+        ends = times_of(results.ends, self._time_type) if self._ends_exist else None
+        times = [times_of(results.starts, self._time_type), ends or pa.nulls(len(results.starts), self._time_type)]
+        return pa.Table.from_arrays([*arrays, *times], schema=self._schema)
 
-    def _times(self, values: Ints) -> pa.Array:
-        return pa.Array.from_buffers(self._time_type, len(values), [None, pa.py_buffer(np.array(values))])
+
+def times_of(values: Ints, type: pa.DataType, is_null: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Moments as an array of a query's type of times."""
+    if is_null is not None and is_null.any():
+        return pa.array(values, mask=is_null).view(type)
+    return pa.Array.from_buffers(type, len(values), [None, pa.py_buffer(np.array(values))])

@@ -32,11 +32,18 @@ class StoredStage(NamedTuple):
 class Stage(Protocol):
     """Takes the results of the joins and gives out tables with the query's output columns."""
 
+    @property
+    def starts_from_live_results(self) -> bool:
+        """Whether a stage that goes on where a snapshot was taken first takes all results that are alive then."""
+
     def take(self, combos: Combos) -> Iterator[pa.Table]:
         """Take results, each once, their columns in the order of FROM. They are views: valid until the next call.
 
         The iterator is taken to its end before anything else happens.
         """
+
+    def closes(self, watermark: int) -> bool:
+        """Whether, to advance to this watermark, it has to have taken every result that begins before."""
 
     def advance(self, watermark: int) -> Iterator[pa.Table]:
         """No result that comes from now on begins before `watermark`, which never goes back and may be the same again.

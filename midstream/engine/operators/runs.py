@@ -1,0 +1,37 @@
+"""Runs: rows with the intervals on which they are valid, on their way from an operator to Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from midstream.kernels import changes as kernels
+from midstream.state import sizes
+from midstream.state.indexes import Ints
+
+_LARGEST_TABLE = 1 << 17
+_SMALLEST_TABLE = 64
+
+
+class Runs(NamedTuple):
+    """First and last moments, the last one `LARGEST` where there is no end, and how to get the values of some rows.
+
+    `row_bytes` is about how many bytes the largest row takes.
+    """
+
+    firsts: Ints
+    lasts: Ints
+    values_at: Callable[[Ints], list[pa.Array]]
+    row_bytes: int
+
+    def cut(self, step: int) -> Iterator[tuple[list[pa.Array], Ints, Ints]]:
+        """Values and intervals, cut where one step ends and the next begins, in pieces of moderate size."""
+        most = min(_LARGEST_TABLE, max(1, sizes.PIECE_BYTES // max(1, self.row_bytes)))
+        room = min(most, max(_SMALLEST_TABLE, 2 * len(self.firsts)))
+        rows, firsts, lasts = (np.empty(room, np.int64) for _ in range(3))
+        cursor = np.zeros(3, np.int64)
+        while count := kernels.cut(self.firsts, self.lasts, step, cursor, rows, firsts, lasts):
+            yield self.values_at(rows[:count]), firsts[:count], lasts[:count]
