@@ -124,6 +124,10 @@ def explain(
             "--assume-zone", metavar="ZONE", help="The time zone of event times without one: 'Europe/Berlin'."
         ),
     ] = None,
+    step: Annotated[
+        str | None,
+        typer.Option("--step", metavar="DURATION", help="How often DISTINCT and groups give results: '1 minute'."),
+    ] = None,
     plan: Annotated[
         str | None, typer.Option("--plan", "-p", help="Draw this plan, '((o p) s)', instead of the default one.")
     ] = None,
@@ -168,6 +172,7 @@ def explain(
         schemas=check_given({name: table.schema for name, table in tables.items()} | schemas, written),
         event_time=read_event_times(event_time or ["ts"]),
         assume_zone=assume_zone,
+        step=step,
     )
     given = None if plan is None else parse_plan(plan, query.aliases)
     if migrate is None:

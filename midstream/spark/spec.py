@@ -18,6 +18,7 @@ import pyarrow as pa
 from midstream.cql.model import Query
 from midstream.cql.parse import query as parse_query
 from midstream.engine.snapshot.checkpoint import describe_query, windows_as_json
+from midstream.errors import SparkError
 from midstream.options import EngineOptions
 from midstream.spark.routing.rules import Routing, routing_for
 
@@ -52,7 +53,10 @@ class JoinSpec:
     @cached_property
     def query(self) -> Query:
         """The query as the user wrote it."""
-        return parse_query(self.text, self.schemas, self.event_time, assume_zone=self.assume_zone)
+        found = parse_query(self.text, self.schemas, self.event_time, assume_zone=self.assume_zone)
+        if found.step is not None:
+            raise SparkError("query: DISTINCT, GROUP BY and TUMBLE are not supported on Spark yet; run it on ms.Engine")
+        return found
 
     @cached_property
     def routing(self) -> Routing:

@@ -105,6 +105,7 @@ def test_explain_takes_another_plan_and_a_file_or_a_pipe(midstream: Midstream, t
         (["-t", TEXT], "explain: the columns of 'orders' are not known; give them with --schema 'orders="),
         (["-t", TEXT, *SCHEMAS[:2]], "explain: the columns of 'payments' are not known; give them with --schema"),
         (["-t", TEXT, *SCHEMAS, "--assume-zone", "Mars"], "query: assume_zone='Mars' is no time zone"),
+        (["-t", TEXT, *SCHEMAS, "--step", "1 s"], "query: step='1 s' is of no use"),
     ],
 )
 def test_what_cannot_run_says_why_in_one_line(midstream: Midstream, args: list[str], message: str) -> None:

@@ -214,6 +214,25 @@ def test_queries_that_cannot_work(frames: dict[str, Any], text: str, told: str) 
         ms.spark.sql(text, frames, "ts", partitions=2)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT.replace("SELECT ", "SELECT DISTINCT "),
+        f"SELECT a.k, count(*) AS n {TEXT[TEXT.index('FROM') :]} GROUP BY a.k",
+        f"SELECT max(a.v) AS v {TEXT[TEXT.index('FROM') :]}",
+        TEXT.replace("RANGE 4000000 MICROSECONDS", "TUMBLE 4 SECONDS"),
+    ],
+    ids=["DISTINCT", "GROUP BY", "an aggregate", "TUMBLE"],
+)
+def test_queries_with_steps_are_refused(frames: dict[str, Any], text: str) -> None:
+    told = "DISTINCT, GROUP BY and TUMBLE are not supported on Spark yet; run it on ms.Engine"
+    for function in (ms.spark.sql, ms.spark.explain):
+        with pytest.raises(ms.SparkError, match=told):
+            function(text, frames, "ts", partitions=2)
+    with pytest.raises(ms.SparkError, match=told):
+        ms.spark.join(frames, on="k", within="4 seconds", event_time="ts", select="DISTINCT a.k", partitions=2)
+
+
 def test_frames_that_do_not_fit(spark: Any, frames: dict[str, Any]) -> None:
     with pytest.raises(ms.SparkError, match="streams: give a DataFrame for each stream of the query"):
         ms.spark.sql(TEXT, {}, "ts")

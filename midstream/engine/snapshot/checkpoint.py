@@ -2,19 +2,24 @@
 
 A snapshot fits a query that reads the same rows by the same predicates. Its windows may be smaller than they were, its
 outputs may be others as long as the columns were kept (`stored_types` compares their types), and its plan is free.
+
+A query that gives its results out in steps has to have the same outputs and operators as well, and goes on in the steps
+of the snapshot: rows were kept as long as these need them, and the results of closed steps are out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from midstream.cql.describe import expression_text
-from midstream.cql.model import Query
-from midstream.cql.windows import window_of
+from midstream.cql.describe import aggregate_text, expression_text
+from midstream.cql.durations import duration_text
+from midstream.cql.model import Grouping, Query
+from midstream.cql.windows import WindowKind, window_of
 from midstream.engine.input.arrivals import InputReader
 from midstream.engine.snapshot.format import Snapshot, same_or_reason
 from midstream.engine.snapshot.stored_types import check_types, in_type, types_as_json
@@ -44,6 +49,23 @@ def describe_query(query: Query) -> dict[str, Any]:
         "thetas": [expression_text(theta.expr, aliases) for theta in query.thetas],
         "time": str(query.time_type),
         **({"assumed zones": query.assumed_zones} if query.assumed_zones else {}),
+        **(_describe_operators(query) if query.step is not None else {}),
+    }
+
+
+def _describe_operators(query: Query) -> dict[str, Any]:
+    """What stands above the joins of a query with steps, as JSON."""
+    grouping = query.grouping or Grouping((), ())
+    aliases = query.aliases
+    return {
+        "distinct": query.is_distinct,
+        "grouped": query.grouping is not None,
+        "group keys": [[str(key.type), expression_text(key, aliases)] for key in grouping.keys],
+        "aggregates": [[str(aggregate.type), aggregate_text(aggregate, aliases)] for aggregate in grouping.aggregates],
+        "having": None if grouping.having is None else expression_text(grouping.having, aliases),
+        "outputs": [
+            [output.name, str(output.expr.type), expression_text(output.expr, aliases)] for output in query.outputs
+        ],
     }
 
 
@@ -54,12 +76,14 @@ def query_as_json(query: Query) -> dict[str, Any]:
         "types": types_as_json(query),
         "windows": windows_as_json(query),
         "outputs": [[output.name, expression_text(output.expr, query.aliases)] for output in query.outputs],
+        **({"step": query.step} if query.step is not None else {}),
     }
 
 
-def check_query(query: Query, snapshot: Snapshot) -> None:
-    """Refuse a snapshot that a query cannot go on with."""
+def check_query(query: Query, snapshot: Snapshot) -> Query:
+    """The query as it goes on from a snapshot, in the steps of then; an error if it cannot."""
     stored = snapshot.meta
+    _check_step(query, stored.get("step"))
     check_zones(query, stored["query"].get("assumed zones", {}))
     check_types(query, stored["types"])
     difference = same_or_reason(stored["query"], describe_query(query))
@@ -73,6 +97,35 @@ def check_query(query: Query, snapshot: Snapshot) -> None:
             f"restore: the snapshot holds {snapshot.held.num_rows:,} results back, and they have other columns than "
             f"the query; go on with SELECT {columns} until they are out, then change it"
         )
+    return query if query.step is None else replace(query, step=stored["step"])
+
+
+def _check_step(query: Query, stored: int | None) -> None:
+    """Refuse to go from a plain join to steps or back, and to other steps than those of a snapshot."""
+    if stored is None and query.step is not None:
+        raise SnapshotError(
+            "restore: the snapshot is of a plain join, and the query has DISTINCT, groups or TUMBLE windows, for which "
+            "rows may be gone; go on with the join, or start with a new engine"
+        )
+    if stored is None:
+        return
+    before = duration_text(stored)
+    if query.step is None:
+        raise SnapshotError(
+            f"restore: the snapshot is of a query with steps of {before}, and the query is a plain join; go on with "
+            "the former query, or start with a new engine"
+        )
+    if query.step_is_given and query.step != stored:
+        raise SnapshotError(
+            f"restore: the snapshot was taken in steps of {before} and step= says {duration_text(query.step)}; "
+            f"give step={before!r}, or leave it out"
+        )
+    for relation in query.inputs:
+        if relation.window.kind is WindowKind.TUMBLE and stored % relation.window.size:
+            raise SnapshotError(
+                f"restore: the snapshot was taken in steps of {before}, which is not a multiple of "
+                f"[{relation.window.text}] of {relation.alias!r}; keep the former window"
+            )
 
 
 def make_window_table(window: BaseWindow, horizon: int) -> pa.Table:
