@@ -15,6 +15,7 @@ import pyarrow as pa
 from midstream.cql.model import Aggregate, Literal
 from midstream.engine.compiling import all_kernels, tell_compiling
 from midstream.engine.operators.aggregates import make_accumulator
+from midstream.engine.operators.aggregates.pairs import Pairs
 from midstream.kernels import partition
 from midstream.kernels.types import Combos
 from midstream.state.join_state import Access, JoinState
@@ -46,6 +47,8 @@ _AGGREGATES = (
     ("avg", pa.int64(), pa.float64()),
     ("avg", pa.float64(), pa.float64()),
     ("avg", pa.decimal128(9, 2), pa.decimal128(13, 6)),
+    ("min", pa.int64(), pa.int64()),
+    ("count_distinct", pa.int64(), pa.int64()),
 )
 _RANGE, _ROWS = "[RANGE 9 MICROSECONDS]", "[ROWS 3]"
 
@@ -102,6 +105,8 @@ def _accumulate() -> None:
         words = np.zeros((1, accumulator.words), np.int64)
         accumulator.encode(groups[:1], pa.array([1], argument), words)
         accumulator.apply(groups, signs, np.repeat(words, 2, axis=0), np.array([0, 1]))
+        if isinstance(accumulator, Pairs):
+            accumulator.forget()
 
 
 def _rows(place: int) -> pa.Table:

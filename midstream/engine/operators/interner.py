@@ -146,7 +146,7 @@ def code_rows(columns: Sequence[pa.Array], length: int, width: int) -> Ints:
         if pat.is_null(values.type):
             codes[:, nulls] += bit
             continue
-        type = _coded_type(values.type)
+        type = coded_type(values.type)
         codes[:, place] = codes_of(values if values.type == type else values.cast(type))
         valid = validity_of(values)
         if valid is not None:
@@ -157,10 +157,10 @@ def code_rows(columns: Sequence[pa.Array], length: int, width: int) -> Ints:
 
 def are_hashed(type: pa.DataType) -> bool:
     """Whether equal codes do not yet mean equal values."""
-    return is_hashed(_coded_type(type))
+    return is_hashed(coded_type(type))
 
 
-def _coded_type(type: pa.DataType) -> pa.DataType:
+def coded_type(type: pa.DataType) -> pa.DataType:
     """The type in which values of a type have codes."""
     if pat.is_integer(type) and not pat.is_uint64(type):
         return pa.int64()

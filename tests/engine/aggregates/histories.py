@@ -49,10 +49,13 @@ class Stage:
             new[row, :3] = self.names.index(name), start, end
         values = None
         if self.type is not None:
-            values = pa.array([None, *(value for *_, value in results)], self.type).slice(1)
+            values = self.to_arrow([None, *(value for *_, value in results)]).slice(1)
         self.accumulator.encode(np.ascontiguousarray(new[:, 0]), values, new[:, 3:])
         self.records = np.concatenate([self.records, new])
         self.values += [value for *_, value in results]
+
+    def to_arrow(self, values: list[Any]) -> pa.Array:
+        return pa.array(values, self.type)
 
     def close(self, until: int, rng: random.Random) -> None:
         """Apply all changes before `until`, compare, and forget what has gone."""
@@ -124,7 +127,7 @@ class Stage:
 
 def is_same(one: pa.Scalar, other: pa.Scalar) -> bool:
     """Whether two scalars are equal, NaN and NaN too, and 0.0 and -0.0 not."""
-    if one.type == pa.float64() and one.is_valid and other.is_valid:
+    if pa.types.is_floating(one.type) and one.is_valid and other.is_valid:
         first, second = np.float64(one.as_py()), np.float64(other.as_py())
         return bool(first.view(np.int64) == second.view(np.int64) or (np.isnan(first) and np.isnan(second)))
     return bool(one.equals(other))

@@ -1,4 +1,4 @@
-"""What all accumulators have in common: one protocol, and arrays with a row for every group."""
+"""What all accumulators have in common: one protocol, and arrays with a row for every group or pair."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Accumulator(Protocol):
         """The memory that it takes."""
 
 
-class GroupRows:
-    """An int64 array with a row for every group, which grows by doubling; rows of new groups are zero."""
+class NumberedRows:
+    """An int64 array with a row for every id, which grows by doubling; the rows of new ids are zero."""
 
     def __init__(self, *shape: int):
         """`shape` is that of one row."""
@@ -60,7 +60,7 @@ class GroupRows:
         self.array: Ints = np.zeros((_FEWEST_ROWS, *shape), np.int64)
 
     def resize(self, count: int) -> None:
-        assert count >= self.count, "groups are forgotten by keep"
+        assert count >= self.count, "ids are forgotten by keep"
         if count > len(self.array):
             larger = np.zeros((max(count, 2 * len(self.array)), *self.array.shape[1:]), np.int64)
             larger[: self.count] = self.array[: self.count]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from midstream.engine.operators.aggregates.accumulator import GroupRows
+from midstream.engine.operators.aggregates.accumulator import NumberedRows
 from midstream.kernels import sums
 from midstream.state.arrow import validity_of
 from midstream.state.indexes import Ints
@@ -16,7 +16,7 @@ class Count:
 
     def __init__(self, has_argument: bool):
         self.words = int(has_argument)
-        self._counts = GroupRows()
+        self._counts = NumberedRows()
 
     def encode(self, groups: Ints, values: pa.Array | None, out: Ints) -> None:
         if values is not None:

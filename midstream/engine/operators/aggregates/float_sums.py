@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from midstream.engine.operators.aggregates.accumulator import GroupRows
+from midstream.engine.operators.aggregates.accumulator import NumberedRows
 from midstream.kernels import float_sums as kernels
 from midstream.state.arrow import pack_validity, validity_of, values_of
 from midstream.state.indexes import Ints
@@ -23,8 +23,8 @@ class FloatSum:
     def __init__(self, is_average: bool):
         self._is_average = is_average
         self._first = 0
-        self._chunks = GroupRows(0)
-        self._tallies = GroupRows(kernels.TALLY_WORDS)
+        self._chunks = NumberedRows(0)
+        self._tallies = NumberedRows(kernels.TALLY_WORDS)
 
     def encode(self, groups: Ints, values: pa.Array | None, out: Ints) -> None:
         assert values is not None

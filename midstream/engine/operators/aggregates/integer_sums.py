@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 from numpy.typing import NDArray
 
-from midstream.engine.operators.aggregates.accumulator import GroupRows
+from midstream.engine.operators.aggregates.accumulator import NumberedRows
 from midstream.kernels import sums, wide_integers
 from midstream.state.arrow import pack_validity, validity_of, values_of
 from midstream.state.columns import pair_words
@@ -22,7 +22,7 @@ class IntegerTotals:
     words = 2
 
     def __init__(self) -> None:
-        self._totals = GroupRows(sums.TOTAL_WORDS)
+        self._totals = NumberedRows(sums.TOTAL_WORDS)
 
     def encode(self, groups: Ints, values: pa.Array | None, out: Ints) -> None:
         assert values is not None

@@ -7,8 +7,10 @@ import pyarrow.types as pat
 from midstream.cql.model import Aggregate
 from midstream.engine.operators.aggregates.accumulator import Accumulator
 from midstream.engine.operators.aggregates.counts import Count
+from midstream.engine.operators.aggregates.extremes import Extreme
 from midstream.engine.operators.aggregates.float_sums import FloatSum
 from midstream.engine.operators.aggregates.integer_sums import DecimalSum, IntegerAverage, IntegerSum
+from midstream.engine.operators.aggregates.pairs import CountDistinct
 
 
 def make_accumulator(aggregate: Aggregate) -> Accumulator:
@@ -24,4 +26,8 @@ def make_accumulator(aggregate: Aggregate) -> Accumulator:
         if pat.is_floating(argument.type):
             return FloatSum(is_average)
         return IntegerAverage() if is_average else IntegerSum()
+    if function == "count_distinct":
+        return CountDistinct(argument.type)
+    if function in ("min", "max"):
+        return Extreme(argument.type, function == "max")
     raise AssertionError(f"there is no aggregate {function}")
