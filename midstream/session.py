@@ -376,7 +376,7 @@ class Engine:
         checked = EngineOptions.of({"executor": None, **options})
         require_query(query, "restore")
         taken = snapshot if isinstance(snapshot, Snapshot) else Snapshot.from_bytes(snapshot)
-        check_query(query, taken)
+        query = check_query(query, taken)
         engine = cls.__new__(cls)
         kind = checked.kind(taken.meta.get("executor"))
         engine._set_up(query, choose_plan(query, taken.meta["plan"] if plan is None else plan), checked, kind)
@@ -445,3 +445,4 @@ def _run_once(text: str, schemas: dict[str, pa.Schema], pushes: list[dict[str, p
         if place == 4:
             engine.migrate("(((d c) b) a)", budget=1)
         engine.push(data)
+    engine.finish()

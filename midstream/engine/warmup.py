@@ -50,6 +50,10 @@ _AGGREGATES = (
     ("min", pa.int64(), pa.int64()),
     ("count_distinct", pa.int64(), pa.int64()),
 )
+_IN_STEPS = (
+    ("SELECT DISTINCT a.k AS k, b.s AS s", ""),
+    ("SELECT a.s AS s, count(*) AS n, sum(b.x) AS x", " GROUP BY a.s"),
+)
 _RANGE, _ROWS = "[RANGE 9 MICROSECONDS]", "[ROWS 3]"
 
 
@@ -64,6 +68,9 @@ def warm_up(run: Callable[[str, dict[str, pa.Schema], list[dict[str, pa.Table]]]
         for window, where in [*((_RANGE, where) for where in _QUERIES), (_ROWS, _QUERIES[0])]:
             streams = ", ".join(f"{name} {window}" for name in names)
             run(f"SELECT {columns} FROM {streams} WHERE {where}", dict.fromkeys(names, _SCHEMA), pushes)
+        streams = ", ".join(f"{name} {_RANGE}" for name in names)
+        for select, group in _IN_STEPS:
+            run(f"{select} FROM {streams} WHERE {_QUERIES[0]}{group}", dict.fromkeys(names, _SCHEMA), pushes)
         _renumber_a_box()
         _evict_entries()
         _route_rows()

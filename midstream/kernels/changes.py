@@ -55,7 +55,7 @@ def order(begun, ended, size, carried, begin, end, tells_carried):
     for i in range(ended.shape[0]):
         _put(places, times, signs, filled, ended[i, WHO], begun.shape[0] + i, ended[i, LAST] + 1, -1)
     for who in range(size):
-        _sort(places, times, signs, offsets[who], offsets[who + 1])
+        _sort_by_time(places, times, signs, offsets[who], offsets[who + 1])
     return offsets, places, times, signs
 
 
@@ -68,22 +68,22 @@ def _put(places, times, signs, filled, who, place, time, sign):
     filled[who] = at + 1
 
 
-@njit
-def _sort(places, times, signs, first, last):
+@njit(inline="always")
+def _sort_by_time(places, times, signs, first, last):
     """Sort the changes between two places by time."""
     if last - first > _SMALL:
         chosen = np.argsort(times[first:last], kind="mergesort")
         places[first:last] = places[first:last][chosen]
         times[first:last] = times[first:last][chosen]
         signs[first:last] = signs[first:last][chosen]
-        return
-    for i in range(first + 1, last):
-        place, time, sign = places[i], times[i], signs[i]
-        at = i
-        while at > first and times[at - 1] > time:
-            places[at], times[at], signs[at] = places[at - 1], times[at - 1], signs[at - 1]
-            at -= 1
-        places[at], times[at], signs[at] = place, time, sign
+    else:
+        for i in range(first + 1, last):
+            place, time, sign = places[i], times[i], signs[i]
+            at = i
+            while at > first and times[at - 1] > time:
+                places[at], times[at], signs[at] = places[at - 1], times[at - 1], signs[at - 1]
+                at -= 1
+            places[at], times[at], signs[at] = place, time, sign
 
 
 @kernel
@@ -107,7 +107,8 @@ def find_runs(offsets, times, signs, carried, begin, end, is_distinct):
         if there == 0 and offsets[who] == offsets[who + 1]:
             continue
         levels = min(there, 1) if is_distinct else there
-        begun = _with_room(begun, levels)
+        while begun.size < levels:
+            begun = np.concatenate((begun, np.empty_like(begun)))
         begun[:levels] = begin
         i = offsets[who]
         while i < offsets[who + 1]:
@@ -121,7 +122,8 @@ def find_runs(offsets, times, signs, carried, begin, end, is_distinct):
                 if begun[levels] < time:  # else it was carried in and is gone from the first moment on
                     whose[count], firsts[count], lasts[count] = who, begun[levels], time - 1
                     count += 1
-            begun = _with_room(begun, now)
+            while begun.size < now:
+                begun = np.concatenate((begun, np.empty_like(begun)))
             while levels < now:
                 begun[levels] = time
                 levels += 1
@@ -131,15 +133,6 @@ def find_runs(offsets, times, signs, carried, begin, end, is_distinct):
             count += 1
         carried[who] = there
     return whose[:count], firsts[:count], lasts[:count]
-
-
-@njit
-def _with_room(levels, size):
-    if size <= levels.size:
-        return levels
-    larger = np.empty(2 * size, np.int64)
-    larger[: levels.size] = levels
-    return larger
 
 
 @kernel

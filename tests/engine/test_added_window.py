@@ -1,7 +1,7 @@
 """A kind of window from outside the package: a class that answers the questions, and how its rows leave.
 
-The rows of a tumbling window are valid on their bucket. Nothing else has to know of it: joins, plans, every migration,
-snapshots and estimates ask the window.
+The rows of a window of buckets are valid on their bucket. Nothing else has to know of it: joins, plans, every
+migration, snapshots and estimates ask the window.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ BUCKET = 10
 
 
 class MoreKinds(enum.Enum):
-    TUMBLE = "tumble"
+    BUCKETS = "buckets"
 
 
-class TumblingWindow(Window):
-    kind: Any = MoreKinds.TUMBLE
-    text = "TUMBLE"
+class BucketWindow(Window):
+    kind: Any = MoreKinds.BUCKETS
+    text = "BUCKETS"
     counts_rows = False
     ends_by_time = True
     never_ends = False
@@ -53,18 +53,18 @@ class TumblingWindow(Window):
         return self.size / 1e6
 
 
-def tumbling() -> ms.Query:
+def bucketed() -> ms.Query:
     row = {"k": int, "v": int, "ts": int}
     text = "SELECT a.v AS a, b.v AS b, c.v AS c FROM a [UNBOUNDED], b [UNBOUNDED], c [UNBOUNDED] "
     query = ms.query(text + "WHERE a.k = b.k AND b.k = c.k", {"a": row, "b": row, "c": row}, "ts")
-    inputs = (dataclasses.replace(entry, window=TumblingWindow(BUCKET)) for entry in query.inputs)
+    inputs = (dataclasses.replace(entry, window=BucketWindow(BUCKET)) for entry in query.inputs)
     return dataclasses.replace(query, inputs=tuple(inputs))
 
 
 @pytest.fixture
 def add_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "_WINDOWS", (*windows._WINDOWS, TumblingWindow))
-    monkeypatch.setitem(expiry._EXPIRIES, MoreKinds.TUMBLE, expiry.TimeExpiry)  # type: ignore[misc]
+    monkeypatch.setattr(windows, "_WINDOWS", (*windows._WINDOWS, BucketWindow))
+    monkeypatch.setitem(expiry._EXPIRIES, MoreKinds.BUCKETS, expiry.TimeExpiry)  # type: ignore[misc]
 
 
 Row = dict[str, int]
@@ -94,7 +94,7 @@ def find_expected(pushes: list[dict[str, list[Row]]]) -> collections.Counter[tup
 @pytest.mark.usefixtures("add_kind")
 @pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES[:-1]])  # the last refuses
 def test_an_added_window_runs_through_migrations_and_restores(strategy: str) -> None:
-    pushes, engine = draw_tables(1), ms.Engine(tumbling(), plan="((a b) c)")
+    pushes, engine = draw_tables(1), ms.Engine(bucketed(), plan="((a b) c)")
     results: collections.Counter[tuple[int, ...]] = collections.Counter()
     for place, push in enumerate(pushes):
         if place == 10:
@@ -109,28 +109,28 @@ def test_an_added_window_runs_through_migrations_and_restores(strategy: str) -> 
 
 @pytest.mark.usefixtures("add_kind")
 def test_an_added_window_is_estimated() -> None:
-    query = tumbling()
+    query = bucketed()
     plans = (parse_plan(text, query.aliases) for text in ("((a b) c)", "(a (b c))"))
     lengths = {found.strategy: found.length for found in estimate(query, *plans).strategies}
     assert lengths["genmig"] == lengths["parallel-track"] == BUCKET / 1e6
 
 
 def test_a_window_whose_rows_leave_by_no_rule_is_refused() -> None:
-    with pytest.raises(ms.EngineError, match=r"not known when rows of \[TUMBLE\] leave; kinds with a rule: RANGE"):
-        ms.Engine(tumbling())
+    with pytest.raises(ms.EngineError, match=r"not known when rows of \[BUCKETS\] leave; kinds with a rule: RANGE"):
+        ms.Engine(bucketed())
 
 
 def test_a_snapshot_with_an_unknown_window_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    query = tumbling()
+    query = bucketed()
     with monkeypatch.context() as patch:
-        patch.setitem(expiry._EXPIRIES, MoreKinds.TUMBLE, expiry.TimeExpiry)  # type: ignore[misc]
+        patch.setitem(expiry._EXPIRIES, MoreKinds.BUCKETS, expiry.TimeExpiry)  # type: ignore[misc]
         snapshot = ms.Engine(query).snapshot()
-    with pytest.raises(ms.SnapshotError, match=r"restore: input 'a': window: unknown kind 'tumble'; kinds: range"):
+    with pytest.raises(ms.SnapshotError, match=r"restore: input 'a': window: unknown kind 'buckets'; kinds: range"):
         ms.Engine.restore(query, snapshot)
 
 
 def test_intervals_of_first_moments_are_the_same() -> None:
     """What a snapshot relies on."""
-    starts, ends = TumblingWindow(BUCKET).intervals(np.arange(-25, 25))
-    again = TumblingWindow(BUCKET).intervals(starts)
+    starts, ends = BucketWindow(BUCKET).intervals(np.arange(-25, 25))
+    again = BucketWindow(BUCKET).intervals(starts)
     assert np.array_equal(starts, again[0]) and np.array_equal(ends, again[1])
