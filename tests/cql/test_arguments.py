@@ -151,3 +151,31 @@ def test_durations_as_people_write_them(texts: tuple[str, ...], expected: int) -
 def test_texts_that_are_no_durations(text: str) -> None:
     with pytest.raises(QueryError):
         duration(text)
+
+
+GROUPED = "SELECT id, count(*) AS n FROM s [RANGE 50 SECONDS] GROUP BY id"
+
+
+@pytest.mark.parametrize(
+    ("step", "expected", "is_given"),
+    [
+        (None, 5_000_000, False),
+        ("5 s", 5_000_000, True),
+        ("INTERVAL '1' MINUTE", 60_000_000, True),
+        (datetime.timedelta(milliseconds=7), 7_000, True),
+    ],
+)
+def test_steps(step: Duration | None, expected: int, is_given: bool) -> None:
+    found = query(GROUPED, {"s": SCHEMA}, "ts", step=step)
+    assert (found.step, found.step_is_given) == (expected, is_given)
+    assert (make_query().step, make_query().step_is_given) == (None, False)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [0, 30, 1.5, math.nan, True, [5], 2**70, datetime.timedelta(-1), datetime.timedelta(microseconds=1), "", "m"],
+)
+def test_bad_steps(step: object) -> None:
+    for text in (GROUPED, TEXT):
+        with pytest.raises(QueryError, match=r"^query: step.*; "):
+            query(text, {"s": SCHEMA}, "ts", step=step)  # type: ignore[arg-type]
