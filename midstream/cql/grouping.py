@@ -170,19 +170,23 @@ def read_grouping(reader: SelectReader, select: exp.Select, selected: Sequence[S
     return GroupedOutputs(outputs, Grouping(tuple(keys), tuple(reader.aggregates), condition))
 
 
-def check_distinct(reader: Reader, select: exp.Select, selected: Sequence[Selected]) -> bool:
-    """Whether a SELECT is DISTINCT; an error if one of its columns has no equality."""
+def check_distinct(reader: Reader, select: exp.Select) -> bool:
+    """Whether a SELECT is DISTINCT."""
     distinct = select.args.get("distinct")
     if distinct is None:
         return False
     if distinct.args.get("on"):
         raise reader.source.error(distinct.args["on"], "DISTINCT ON is not supported", "write SELECT DISTINCT ...")
+    return True
+
+
+def check_rows(reader: Reader, selected: Sequence[Selected], taker: str) -> None:
+    """Refuse columns without an equality for a clause that compares whole rows."""
     for column in selected:
         try:
-            check_comparable(column.output.expr, "DISTINCT", column.output.name)
+            check_comparable(column.output.expr, taker, column.output.name)
         except FunctionError as error:
             raise reader.located(error, column.node) from None
-    return True
 
 
 def _read_keys(reader: _KeyReader, group: exp.Group) -> dict[Expr, Column]:

@@ -23,7 +23,7 @@ from midstream.cql.conjuncts import read_conjuncts
 from midstream.cql.durations import Duration
 from midstream.cql.expressions import Reader
 from midstream.cql.functions import Function, check_given
-from midstream.cql.grouping import SelectReader, check_distinct, read_grouping
+from midstream.cql.grouping import SelectReader, check_distinct, check_rows, read_grouping
 from midstream.cql.model import Column, Expr, Grouping, Input, Query, columns_of
 from midstream.cql.names import Scope
 from midstream.cql.outputs import read_outputs
@@ -107,9 +107,11 @@ def _understand(
     reader = SelectReader(scope, functions)
     selected = read_outputs(reader, select)
     grouped = read_grouping(reader, select, selected)
-    is_distinct = check_distinct(reader, select, selected)
+    is_distinct = check_distinct(reader, select)
     _check_connected(source, clause, predicates)
     step = read_step(source, entries, _snapshot_operator(is_distinct, grouped.grouping), given_step)
+    if step.length is not None and grouped.grouping is None:
+        check_rows(reader, selected, "DISTINCT" if is_distinct else "TUMBLE")  # equal rows become one run
     understood = Query(
         text=source.text,
         inputs=(),
