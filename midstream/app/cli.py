@@ -216,6 +216,21 @@ def bench_migration(
         raise typer.Exit(1)
 
 
+@bench_app.command("temporal")
+def bench_temporal(
+    window: Annotated[int, typer.Option(help="Rows a stream in a window.")] = 1_000_000,
+    groups: Annotated[int, typer.Option(help="Different values, and so groups.")] = 100_000,
+) -> None:
+    """What DISTINCT and GROUP BY cost over a join, beside the join alone, and how that grows with the window.
+
+    Every answer is checked against DuckDB. Exits with 1 if one is wrong or a target is missed.
+    """
+    from midstream.lab.bench import temporal
+
+    if not temporal.run(window, groups, console):
+        raise typer.Exit(1)
+
+
 @bench_app.command("spark")
 def bench_spark(
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the rows: minutes instead of an hour.")] = False,

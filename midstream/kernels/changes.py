@@ -21,15 +21,16 @@ _SMALL = 24
 
 
 @kernel
-def order(begun, ended, size, carried, begin, end, tells_carried):
+def order(begun, ended, carried, begin, end, tells_carried):
     """The changes of a span of time, from `begin` to `end`, by whom they concern, and then by time.
 
     `begun` are the records that begin in the span, `ended` those that had begun before and end in it. With
     `tells_carried`, there is an entry without a change at `begin` for everyone who is carried into the span.
 
-    Returns where the changes of each of `size` begin, the place of each change's record (those of `ended` come after
-    those of `begun`), its time, and its sign.
+    Returns where the changes of everyone in `carried` begin, the place of each change's record (those of `ended` come
+    after those of `begun`), its time, and its sign.
     """
+    size = carried.size
     offsets = np.zeros(size + 1, np.int64)
     if tells_carried:
         for who in range(size):

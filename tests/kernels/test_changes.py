@@ -94,7 +94,7 @@ def test_those_who_will_not_be_there_again_are_forgotten() -> None:
     lifetimes.add(make_records(whose, starts, ends), size)
     order = lifetimes.changes(0, STEP - 1)
     changes.find_runs(order.offsets, order.times, order.signs, lifetimes.carried, 0, STEP - 1, True)
-    kept = lifetimes.forget(size)
+    kept = lifetimes.forget()
     assert kept is not None and kept.tolist() == list(range(0, size, 5))
     assert lifetimes.carried.tolist() == [1] * (size // 5) and len(lifetimes) == size // 5
     order = lifetimes.changes(STEP, LARGEST)

@@ -16,16 +16,17 @@ from midstream.engine.operators.lifetimes import Lifetimes, make_records
 from midstream.engine.operators.runs import Runs
 from midstream.kernels import changes as kernels
 from midstream.state.indexes import Ints
+from midstream.state.meter import Meter
 
 
 class Distinct:
     """The rows of a query without a grouping: each as often as it is there, or once if the query says DISTINCT."""
 
-    def __init__(self, query: Query):
+    def __init__(self, query: Query, meter: Meter | None = None):
         assert query.step is not None
         self._is_distinct = query.is_distinct
         self._rows = Interner([expr.type for expr in query.of_results])
-        self._lifetimes = Lifetimes(query.step)
+        self._lifetimes = Lifetimes(query.step, meter=meter)
 
     def add(self, columns: Sequence[pa.Array], starts: Ints, ends: Ints) -> None:
         ids = self._rows.intern(columns, len(starts))
@@ -37,7 +38,7 @@ class Distinct:
             changes.offsets, changes.times, changes.signs, self._lifetimes.carried, begin, end, self._is_distinct
         )
         yield runs_of(self._rows, whose, firsts, lasts)
-        kept = self._lifetimes.forget(len(self._rows))
+        kept = self._lifetimes.forget()
         if kept is not None:
             self._rows.keep(kept)
 
@@ -53,7 +54,7 @@ class Distinct:
 def find_all_runs(rows: Interner, ids: Ints, firsts: Ints, lasts: Ints, end: int, is_distinct: bool) -> Runs:
     """The runs of rows whose intervals all lie in a span that ends at `end`."""
     records, nothing = make_records(ids, firsts, lasts), np.zeros(len(rows), np.int64)
-    offsets, _, times, signs = kernels.order(records, records[:0], len(rows), nothing, 0, end, False)
+    offsets, _, times, signs = kernels.order(records, records[:0], nothing, 0, end, False)
     return runs_of(rows, *kernels.find_runs(offsets, times, signs, nothing, 0, end, is_distinct))
 
 

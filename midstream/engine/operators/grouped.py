@@ -25,6 +25,7 @@ from midstream.engine.operators.lifetimes import RECORD, Changes, Lifetimes, mak
 from midstream.engine.operators.runs import Runs
 from midstream.kernels import changes as kernels
 from midstream.state.indexes import Ints
+from midstream.state.meter import Meter
 from midstream.state.sizes import can_be_large, row_bytes
 
 #: Keys and aggregates of some groups, as expressions read them.
@@ -34,7 +35,7 @@ Values = dict[tuple[int, str], pa.Array]
 class Grouped:
     """The groups of a query and their aggregates."""
 
-    def __init__(self, query: Query):
+    def __init__(self, query: Query, meter: Meter | None = None):
         assert query.step is not None and query.grouping is not None
         grouping = query.grouping
         self._is_distinct = query.is_distinct
@@ -43,7 +44,7 @@ class Grouped:
         self._accumulators = [make_accumulator(aggregate) for aggregate in grouping.aggregates]
         bounds = np.cumsum([0, *(accumulator.words for accumulator in self._accumulators)]).tolist()
         self._words = list(itertools.pairwise(bounds))
-        self._lifetimes = Lifetimes(query.step, bounds[-1])
+        self._lifetimes = Lifetimes(query.step, bounds[-1], meter)
         self._outputs = [_compile(output.expr) for output in query.outputs]
         self._output_types = [output.expr.type for output in query.outputs]
         self._having = None if grouping.having is None else _compile(grouping.having)
@@ -101,7 +102,7 @@ class Grouped:
 
     def _forget(self) -> None:
         """Groups and arguments that will not be there again make room for others."""
-        kept = self._lifetimes.forget(len(self._groups))
+        kept = self._lifetimes.forget()
         if kept is not None:
             self._groups.keep(kept)
             for accumulator in self._accumulators:

@@ -16,6 +16,7 @@ from midstream.kernels import changes as kernels
 from midstream.kernels.changes import FIRST, LAST, WHO
 from midstream.kernels.types import LARGEST
 from midstream.state.indexes import Ints
+from midstream.state.meter import Meter
 
 #: The columns of a record before its words.
 RECORD = 3
@@ -36,26 +37,33 @@ class Changes(NamedTuple):
 class Lifetimes:
     """Records of intervals, by the steps in which they begin and end."""
 
-    def __init__(self, step: int, words: int = 0):
+    def __init__(self, step: int, words: int = 0, meter: Meter | None = None):
+        self._meter = Meter() if meter is None else meter
         self._beginning = Calendar(step, RECORD + words)
         self._ending = Calendar(step, RECORD + words)
+        self._known = 0
         self._references: Ints = np.zeros(0, np.int64)
-        #: How often everyone is there at the end of the last span; up to whoever asks for the changes to keep it so.
-        self.carried: Ints = np.zeros(0, np.int64)
+        self._carried: Ints = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
         return len(self._beginning) + len(self._ending)
 
     @property
+    def carried(self) -> Ints:
+        """How often everyone is there at the end of the last span; whoever asks for the changes keeps it so."""
+        return self._carried[: self._known]
+
+    @property
     def nbytes(self) -> int:
-        arrays = self._references.nbytes + self.carried.nbytes
+        arrays = self._references.nbytes + self._carried.nbytes
         return arrays + self._beginning.nbytes + self._ending.nbytes
 
     def add(self, records: Ints, known: int) -> None:
         """Take records of some of the first `known` ids. They begin in the oldest open step or later."""
-        if known > len(self.carried):
-            more = np.zeros(max(known, 2 * len(self.carried)) - len(self.carried), np.int64)
-            self.carried = np.concatenate((self.carried, more))
+        self._known = known
+        if known > len(self._carried):
+            more = np.zeros(max(known, 2 * len(self._carried)) - len(self._carried), np.int64)
+            self._carried = np.concatenate((self._carried, more))
             self._references = np.concatenate((self._references, more))
         kernels.count_references(self._references, records, 1)
         self._beginning.enter(records, records[:, FIRST])
@@ -70,26 +78,25 @@ class Lifetimes:
             self._ending.enter(lasting, lasting[:, LAST] + 1)
         kernels.count_references(self._references, begun[begun[:, LAST] < end], -1)
         kernels.count_references(self._references, ended, -1)
-        offsets, places, times, signs = kernels.order(
-            begun, ended, len(self.carried), self.carried, begin, end, tells_carried
-        )
+        offsets, places, times, signs = kernels.order(begun, ended, self.carried, begin, end, tells_carried)
+        self._meter.slots_visited += self._known + len(times)
         records = np.concatenate((begun, ended)) if len(ended) else begun
         return Changes(offsets, places, times, signs, records)
 
-    def forget(self, known: int) -> Ints | None:
-        """Forget those of the first `known` ids whom nothing concerns any more, if they are many.
+    def forget(self) -> Ints | None:
+        """Forget those whom nothing concerns any more, if they are many.
 
         Returns the old ids of those who stay, in their order: from now on their places there are their ids.
         """
-        stays = self._references[:known] > 0
+        stays = self._references[: self._known] > 0
         count = int(np.count_nonzero(stays))
-        if known - count <= max(_FEW, count):
+        if self._known - count <= max(_FEW, count):
             return None
         kept = np.flatnonzero(stays)
         renumbering = np.cumsum(stays) - 1
         for calendar in (self._beginning, self._ending):
             calendar.renumber(WHO, renumbering)
-        self.carried, self._references = self.carried[kept], self._references[kept]
+        self._carried, self._references, self._known = self._carried[kept], self._references[kept], count
         return kept
 
     def renumber_word(self, word: int, renumbering: Ints) -> None:

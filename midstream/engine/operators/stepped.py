@@ -62,7 +62,9 @@ class Stepped:
         self._begin_empty()
 
     def _begin_empty(self) -> None:
-        self._operator: Operator = (Distinct if self._query.grouping is None else Grouped)(self._query)
+        self._operator: Operator = (Distinct if self._query.grouping is None else Grouped)(
+            self._query, self._windows[0].meter
+        )
         self._open_from = NONE_YET
 
     def take(self, combos: Combos) -> Iterator[pa.Table]:
