@@ -7,9 +7,9 @@ from .spec import Case, Push, Row
 MOST_ROWS = 60
 
 
-def describe(case: Case, way: str) -> str:
+def describe(case: Case, way: str, module: str = "tests.oracle.fuzz") -> str:
     """The case in full if it is small, and the command that replays it."""
-    command = f"python -m tests.oracle.fuzz --seed {case.seed}{case.shape}"
+    command = f"python -m {module} --seed {case.seed}{case.shape}"
     lines = [f"seed {case.seed} ({case.kind}), {way}", f"replay: {command}"]
     lines += ["query:", case.text]
     for name, source in case.sources.items():

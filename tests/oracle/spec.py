@@ -26,7 +26,7 @@ MICROSECOND = datetime.timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class Window:
-    """`kind` is range, rows, unbounded or static; `size` is microseconds for range, rows for rows."""
+    """`kind` is range, tumble, rows, unbounded or static; `size` is rows for rows, else microseconds."""
 
     kind: str
     size: int = 0

@@ -1,0 +1,81 @@
+"""`make_case(seed)`: a random query, its input and plans for it, the same every time."""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from ..oracle.accept import Acceptance, accept
+from ..oracle.compare import Rows
+from ..oracle.plans import draw_tree, text_of
+from ..oracle.spec import Case
+from .canonical import TooManyRows, expect_rows
+from .feed import draw_feed
+from .queries import Draft, draw_query
+from .snapshots import find_history
+from .spec import TemporalCase
+
+ROWS = (6, 12, 20, 30, 45)
+FEW_ROWS = (4, 7, 10)
+FEWEST_RESULTS, MOST_RESULTS = 4, 2_000
+ATTEMPTS = 4
+
+
+class Expected(NamedTuple):
+    """What is accepted, and what comes out of each push and of `finish` at last."""
+
+    acceptance: Acceptance
+    rows: list[Rows]
+
+
+def make_case(seed: int, kind: str | None = None, scale: int | None = None) -> TemporalCase:
+    """The case of a seed. `kind` is what stands above the join; with `scale` 1 all times are small integers."""
+    for attempt in range(ATTEMPTS):
+        case = _attempt(seed, attempt, kind, scale)
+        if FEWEST_RESULTS <= _count_results(case) <= MOST_RESULTS:
+            break
+    return case
+
+
+def _count_results(case: TemporalCase) -> int:
+    try:
+        return sum(sum(rows.values()) for rows in expect(case).rows)
+    except TooManyRows:
+        return 2 * MOST_RESULTS
+
+
+def _attempt(seed: int, attempt: int, kind: str | None, scale: int | None) -> TemporalCase:
+    rng = random.Random(f"temporal {seed} {attempt}")
+    draft = draw_query(rng, kind, scale)
+    time_type = draft.time_type
+    empty = Case(
+        seed=seed,
+        kind=draft.kind,
+        text=draft.text,
+        sources=draft.sources,
+        inputs=tuple(draft.inputs),
+        predicates=tuple(draft.predicates),
+        outputs=tuple(draft.outputs),
+        pushes=(),
+        plans=_draw_plans(draft),
+        zone=getattr(time_type, "tz", None),
+        time_is_int=time_type == pa.int64(),
+        free=False,
+        shape="".join([f" --kind {kind!r}" if kind else "", f" --scale {scale}" if scale else ""]),
+    )
+    join = draw_feed(draft, empty, rng.choice(FEW_ROWS if scale else ROWS))
+    return TemporalCase(join, draft.step, draft.gives_step, draft.is_distinct, draft.grouping, draft.unit)
+
+
+def _draw_plans(draft: Draft) -> tuple[str, ...]:
+    aliases = [relation.alias for relation in draft.inputs]
+    trees = [draw_tree(draft.rng, len(aliases), shape) for shape in ("left", "right", "bushy")]
+    return tuple(dict.fromkeys(text_of(tree, aliases) for tree in trees))
+
+
+def expect(case: TemporalCase) -> Expected:
+    acceptance = accept(case.join)
+    history = find_history(case, acceptance)
+    return Expected(acceptance, expect_rows(history, case.step, acceptance.watermarks[1:], case.join.time_type))
