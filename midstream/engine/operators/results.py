@@ -103,7 +103,8 @@ class ResultBuilder:
 
 
 def times_of(values: Ints, type: pa.DataType, is_null: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Moments as an array of a query's type of times."""
+    """Moments as an array of a query's type of times, in memory of its own: the caller may write over `values`."""
+    copied = np.array(values)
     if is_null is not None and is_null.any():
-        return pa.array(values, mask=is_null).view(type)
-    return pa.Array.from_buffers(type, len(values), [None, pa.py_buffer(np.array(values))])
+        return pa.array(copied, mask=is_null).view(type)
+    return pa.Array.from_buffers(type, len(copied), [None, pa.py_buffer(copied)])
