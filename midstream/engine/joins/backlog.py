@@ -40,7 +40,8 @@ class Backlog:
 
     def find_some(self, limit: int) -> Iterator[Combos]:
         """The results of up to so many rows."""
-        ids = np.arange(self._next, self._next + min(limit, len(self)))
+        count = min(limit, len(self))  # which first passes over the rows that have left the window
+        ids = np.arange(self._next, self._next + count)
         self._next += len(ids)
         delta = Delta.of_rows(self._driver, ids, self._windows)
         if self._route is None:
