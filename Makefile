@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install wheel java demo demo-kafka check test test-all test-versions fuzz bench bench-spark soak lint format hooks clean
+.PHONY: help install wheel java demo demo-kafka check test test-all test-versions fuzz fuzz-steps bench bench-spark soak lint format hooks clean
 
 help: ## show this list
 	@echo "Midstream: continuous multi-way windowed joins"
@@ -71,6 +71,9 @@ test-versions: java $(STAMP) ## joins on Spark with PySpark 4.1, 4.2 and 4.3, ea
 
 fuzz: $(STAMP) ## random queries, plans and batches against the oracle
 	@$(BIN)/python -m tests.oracle.fuzz
+
+fuzz-steps: $(STAMP) ## the same for queries with DISTINCT, groups or TUMBLE windows
+	@$(BIN)/python -m tests.temporal.fuzz
 
 bench: $(STAMP) ## how fast the engine is on this machine
 	@$(BIN)/midstream bench engine
