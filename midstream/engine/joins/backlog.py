@@ -35,14 +35,17 @@ class Backlog:
 
     def __len__(self) -> int:
         """How many rows are left whose results have not been found."""
-        self._next = max(self._next, self._windows[self._driver].head)
-        return max(0, self._marks[self._driver] - self._next)
+        return max(0, self._marks[self._driver] - self._first)
+
+    @property
+    def _first(self) -> int:
+        """The next row; rows that have left the window meanwhile are passed over."""
+        return max(self._next, self._windows[self._driver].head)
 
     def find_some(self, limit: int) -> Iterator[Combos]:
         """The results of up to so many rows."""
-        count = min(limit, len(self))  # which first passes over the rows that have left the window
-        ids = np.arange(self._next, self._next + count)
-        self._next += len(ids)
+        ids = np.arange(self._first, self._first + min(limit, len(self)))
+        self._next = self._first + len(ids)
         delta = Delta.of_rows(self._driver, ids, self._windows)
         if self._route is None:
             yield delta.combos
