@@ -56,6 +56,28 @@ def test_averages_are_those_of_python(total: int, count: int) -> None:
     assert found[0] == total / count
 
 
+def nearly_ties() -> list[tuple[int, int]]:
+    """Totals and counts whose quotient is above a tie of two doubles by less than 2^-128."""
+    found = []
+    for tie in range(2**53 + 1, 2**53 + 401, 4):
+        count = pow(-tie, -1, 2**66)
+        if count < 2**63:
+            found.append(((tie * count + 1) >> 66, count))
+    assert found
+    return found
+
+
+def test_what_is_left_over_tells_on_which_side_of_a_tie_an_average_is() -> None:
+    for total, count in nearly_ties():
+        found = np.empty(1)
+        wide_integers.average_to_doubles(total_of(total, count), found)
+        assert found[0] == total / count != np.nextafter(total / count, 0)
+        assert Fraction(total, count) - Fraction(total / count) < 0, "it is rounded up"
+        state = new_sums([float(total)], 1)
+        state.tallies[0, float_sums.VALUES] = count - 1
+        assert add(state, [float(total)], 1, True, 1 << 30) == [total / count]
+
+
 @settings(deadline=None)
 @given(TOTALS, COUNTS, st.integers(0, 9), st.integers(1, 38))
 def test_decimals_are_divided_as_by_hand(total: int, count: int, shift: int, precision: int) -> None:
@@ -128,6 +150,18 @@ def test_chunks_hold_what_is_carried_late(is_negative: bool) -> None:
     assert add(state, [value], 1, False, most) == [nearest(before + Fraction(value))]
     assert sum_of(state, 0) == before + Fraction(value)
     assert (state.chunks[0, :-1] >= 0).all() and (state.chunks[0, :-1] < 2**32).all()
+
+
+def test_carries_come_before_a_chunk_overflows() -> None:
+    """Chunks that have room for one more change and a carry, and several changes before a value is asked for."""
+    state = new_sums([LARGEST_DOUBLE], 1)
+    state.chunks[0, :-1] = 2**63 - 2**33
+    before = sum_of(state, 0)
+    count, found = 5, np.empty((1, 2), np.int64)
+    words = np.full(count, LARGEST_DOUBLE).view(np.int64)
+    groups, signs = np.zeros(count, np.int64), np.ones(count, np.int64)
+    float_sums.add_floats(groups, signs, words, ints(count - 1), state, False, 1, found)
+    assert sum_of(state, 0) == before + count * Fraction(LARGEST_DOUBLE)
 
 
 def test_carries_come_after_so_many_changes() -> None:

@@ -232,6 +232,18 @@ def test_infinities_that_go_leave_the_finite_sum() -> None:
     assert all(np.isnan(value) for value in found[2:5])
 
 
+@pytest.mark.parametrize("bits", [0x7FF8000000000001, 0x7FF0000000000001, -1, -0x8000000000000])
+def test_every_nan_is_a_value(bits: int) -> None:
+    """Whatever its bits are; one of them is kept for null."""
+    values = np.array([bits], np.int64).view(np.float64)
+    accumulator = make("sum", pa.float64(), pa.float64())
+    accumulator.resize(1)
+    words = np.zeros((1, 1), np.int64)
+    accumulator.encode(np.array([0]), pa.array(values), words)
+    found = accumulator.apply(np.array([0, 0]), np.array([1, -1]), words[[0, 0]], np.array([0, 1]))
+    assert np.isnan(found[0].as_py()) and not found[1].is_valid
+
+
 def test_memory_follows_the_exponents_in_use() -> None:
     def memory(values: list[float]) -> int:
         accumulator = make("sum", pa.float64(), pa.float64())
