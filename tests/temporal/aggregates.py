@@ -21,6 +21,8 @@ def find_type(function: str, argument: pa.DataType | None) -> pa.DataType:
         return pa.int64()
     if function in ("min", "max"):
         return argument
+    if argument == pa.uint64():  # which Spark does not have
+        argument = pa.decimal128(20, 0)
     if types.is_decimal(argument):
         more = 10 if function == "sum" else 4
         precision = min(argument.precision + more, LARGEST_PRECISION)

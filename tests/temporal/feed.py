@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import random
 
+import pyarrow as pa
+
 from ..oracle.accept import Arrival, WatermarkClock, event_time, refusal
 from ..oracle.expr import Value
 from ..oracle.spec import Case, Push, Row, Source, Watermark
@@ -69,13 +71,18 @@ class Maker:
         values: dict[str, Value] = {}
         for column in source.schema:
             if column.name == source.event_time:
-                values[column.name] = ts
+                values[column.name] = self._event_time(ts, column.type)
             elif self.rng.random() < self.nulls:
                 values[column.name] = None
             else:
                 values[column.name] = self.rng.choice(self.draft.pools[source.name, column.name])
         self.made += 1
         return Row(-self.made if source.is_static else self.made, source.name, values)
+
+    def _event_time(self, ts: int | None, type_: pa.DataType) -> int | None:
+        """Nanoseconds are cut to microseconds by whoever reads them."""
+        is_finer = ts is not None and pa.types.is_timestamp(type_) and type_.unit == "ns"
+        return ts * 1000 + self.rng.choice([0, 1, 999]) if is_finer and ts is not None else ts
 
 
 def draw_feed(draft: Draft, empty: Case, rows: int) -> Case:

@@ -6,11 +6,10 @@ import random
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from pyarrow import types
 
 from ..oracle.expr import Col, Expr, Op, Value, arith, cond, lit
 from ..oracle.spec import Input, Output, Source, Window
-from ..oracle.sqltext import cql, duration_text
+from ..oracle.sqltext import cql
 from . import aggregates
 from .spec import (
     MILLISECOND,
@@ -21,12 +20,13 @@ from .spec import (
     find_default_step,
     key_column,
     output_text,
+    window_text,
 )
-from .values import ANY, JOINED, NUMERIC, draw_pool
+from .values import ANY, ARITHMETIC, JOINED, NUMERIC, draw_pool
 
 KINDS = ("distinct", "group", "group", "group", "distinct group", "plain")
 UNITS = (MILLISECOND, 250 * MILLISECOND, 1000 * MILLISECOND, 60_000 * MILLISECOND)
-TIMES = ("int64", "int64", "us", "us", "ms", "s")
+TIMES = ("int64", "int64", "us", "us", "ms", "s", "ns")
 SOURCES = ("orders", "payments", "clicks")
 FUNCTIONS = ("count", "count", "count_distinct", "sum", "sum", "sum", "avg", "avg", "min", "max")
 
@@ -62,7 +62,12 @@ class Draft:
         return f"{self.inputs[column.input].alias}.{column.name}"
 
     def draw_column(self, names: str) -> Col:
-        return self.column(self.rng.randrange(len(self.inputs)), self.rng.choice(names))
+        """One of some columns of any input; `t` stands for the event time, where there is one in microseconds."""
+        number, name = self.rng.randrange(len(self.inputs)), self.rng.choice(names)
+        if name == "t":
+            has_time = "ts" in self.sources[self.inputs[number].source].schema.names and "ns" not in str(self.time_type)
+            name = "ts" if has_time else "j"
+        return self.column(number, name)
 
 
 def draw_query(rng: random.Random, kind: str | None, scale: int | None) -> Draft:
@@ -158,7 +163,7 @@ def _draw_expression(draft: Draft) -> Expr:
     """A column, or something made of columns."""
     rng = draft.rng
     if rng.random() < 0.6:
-        return draft.draw_column("jnqqyy")
+        return draft.draw_column("jjnnqqqqyyyyt")
     n, m = draft.draw_column("n"), draft.draw_column("n")
     forms: list[Expr] = [
         arith("mod", n, lit(2)),
@@ -182,7 +187,7 @@ def _draw_number(draft: Draft) -> Expr:
     q, n = draft.draw_column("q"), draft.draw_column("n")
     if rng.random() < 0.7:
         return rng.choice([q, q, q, n])
-    if types.is_integer(q.type) or q.type == pa.float64():
+    if q.type in ARITHMETIC:
         return rng.choice([arith("mul", q, n), arith("add", q, n), Op("neg", (q,), q.type)])
     return arith("add", n, draft.draw_column("n"))
 
@@ -274,15 +279,7 @@ def _write_grouped(draft: Draft, grouping: Grouping) -> None:
 
 
 def _write(draft: Draft, selected: list[str], tail: str) -> str:
-    froms = []
-    for relation in draft.inputs:
-        window = {
-            "range": f" [RANGE {duration_text(relation.window.size)}]",
-            "tumble": f" [TUMBLE {duration_text(relation.window.size)}]",
-            "unbounded": " [UNBOUNDED]",
-            "static": "",
-        }[relation.window.kind]
-        froms.append(f"{relation.source}{window} {relation.alias}")
+    froms = [f"{relation.source} {window_text(relation.window, relation.alias)}" for relation in draft.inputs]
     conditions = [cql(predicate, draft.name_column, nested=True) for predicate in draft.predicates]
     conditions += [cql(test, draft.name_column, nested=True) for relation in draft.inputs for test in relation.filters]
     where = "\nWHERE " + "\n  AND ".join(conditions) if conditions else ""

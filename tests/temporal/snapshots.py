@@ -86,6 +86,8 @@ def _table(case: TemporalCase, number: int, rows: list[tuple[Row, int, int]]) ->
     schema = case.join.sources[case.join.inputs[number].source].schema
     columns = {}
     for field in schema:
+        if types.is_timestamp(field.type) and field.type.unit == "ns":
+            continue  # an event time that no expression reads
         type_ = pa.timestamp("us") if types.is_timestamp(field.type) else field.type
         columns[field.name] = array_of([row.values[field.name] for row, _, _ in rows], type_)
     columns["_start"] = _moments([start for _, start, _ in rows])
@@ -123,7 +125,7 @@ def make_statement(case: TemporalCase) -> str:
 
 
 def _is_float(expr: Expr) -> bool:
-    return bool(expr.type == pa.float64())
+    return bool(types.is_floating(expr.type))
 
 
 def _numbered(grouping: Grouping) -> list[tuple[int, Aggregate]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,14 @@ class TemporalCase:
     def with_join(self, join: Case) -> TemporalCase:
         return dataclasses.replace(self, join=join)
 
+    def with_windows(self, windows: Sequence[Window]) -> TemporalCase:
+        """The case with other windows of the same kinds, in the same steps."""
+        text, inputs = self.join.text, []
+        for relation, window in zip(self.join.inputs, windows, strict=True):
+            text = text.replace(window_text(relation.window, relation.alias), window_text(window, relation.alias))
+            inputs.append(dataclasses.replace(relation, window=window))
+        return self.with_join(dataclasses.replace(self.join, text=text, inputs=tuple(inputs)))
+
     @property
     def seed(self) -> int:
         return self.join.seed
@@ -88,6 +96,12 @@ def aggregate_text(aggregate: Aggregate, argument: str | None) -> str:
     return f"{aggregate.function}({argument})"
 
 
+def window_text(window: Window, alias: str) -> str:
+    """A window and the alias after it, as they stand in FROM."""
+    words = {"unbounded": "[UNBOUNDED] ", "static": ""}
+    return words.get(window.kind, f"[{window.kind.upper()} {duration_text(window.size)}] ") + alias
+
+
 def find_validity(window: Window, ts: int | None) -> tuple[int | None, int | None]:
     """The closed interval of instants at which a row is valid; None where there is no first or no last one."""
     if window.kind == "static" or ts is None:
@@ -96,7 +110,7 @@ def find_validity(window: Window, ts: int | None) -> tuple[int | None, int | Non
         return ts, min(ts + window.size, INT64_MAX)
     if window.kind == "tumble":
         start = ts // window.size * window.size
-        return max(start, INT64_MIN), min(start + window.size - 1, INT64_MAX)
+        return max(start, INT64_MIN + 1), min(start + window.size - 1, INT64_MAX)
     assert window.kind == "unbounded"
     return ts, None
 

@@ -50,9 +50,19 @@ POOLS: dict[pa.DataType, tuple[tuple[Value, ...], ...]] = {
     pa.date32(): ((datetime.date(2024, 2, 29), datetime.date(1969, 12, 31), datetime.date(1, 1, 1)),),
     pa.timestamp("us"): ((0, -1, 1, 1_704_067_200_000_000, -62_135_596_800_000_000),),
     pa.timestamp("us", "UTC"): ((0, -1_000_000, 1_704_067_200_000_001),),
+    pa.timestamp("ms"): ((0, -1_000, 1_704_067_200_000_000),),
+    pa.time64("us"): ((datetime.time(0), datetime.time(23, 59, 59, 999_999), datetime.time(1)),),
+    pa.int16(): (INTEGERS, (0, 2**15 - 1, -(2**15))),
+    pa.uint64(): ((0, 1, 2**64 - 1, 2**63),),
+    pa.float32(): ((0.0, -0.0, NAN, 1.5), (INF, NAN, -0.0, 0.25), (2.0**127, 2.0**-149, 1.0, -(2.0**127))),
+    pa.binary(): ((b"", b"a", b"\0", b"\0\xff more bytes than fit inline"),),
+    pa.large_string(): (("a", "b", "", "a longer text that does not fit inline"),),
 }
-NUMERIC = (pa.int32(), pa.int64(), pa.int64(), pa.float64(), pa.float64(), pa.float64(), MONEY, WIDE, FULL)
-ANY = (*POOLS, pa.float64(), pa.float64())
+NUMERIC: tuple[pa.DataType, ...] = (pa.int32(), pa.int64(), pa.int64(), pa.int16(), pa.uint64(), MONEY, WIDE, FULL)
+NUMERIC += (pa.float64(), pa.float64(), pa.float64(), pa.float64(), pa.float32())
+#: What expressions may compute with.
+ARITHMETIC = (pa.int16(), pa.int32(), pa.int64(), pa.float64())
+ANY = (*POOLS, pa.float64(), pa.float64(), pa.float64(), pa.float64())
 JOINED = (pa.int64(), pa.int64(), pa.int32(), pa.string(), pa.float64(), MONEY, pa.bool_(), pa.date32())
 
 
