@@ -27,7 +27,7 @@ from ..oracle.dress import dress_push, watermark_argument
 from ..oracle.report import describe
 from ..oracle.run import Mismatch, large_from
 from ..oracle.spec import Row, pushed_table
-from .cases import Expected
+from .cases import Expected, expect
 from .spec import TemporalCase, find_validity
 from .ways import Change, Restart, Way
 
@@ -119,12 +119,20 @@ class Run:
             self.tally[f"{change.strategy} refused"] += 1
 
     def _restore(self, restart: Restart) -> None:
+        """From a snapshot; open steps are then as if windows had always been what they are from now on."""
+        if restart.windows:
+            self.case = self.case.with_windows(restart.windows)
+            self.query = make_query(self.case)
+            self.expected = expect(self.case).rows
+            self.tally["smaller windows"] += 1
         stored = self.engine.snapshot().to_bytes()
         options: dict[str, Any] = {} if restart.plan is None else {"plan": restart.plan}
         if restart.executor is not None:
             options["executor"] = restart.executor
         before = self.engine.stats()
         self.engine = ms.Engine.restore(self.query, ms.Snapshot.from_bytes(stored), **options)
+        self.query = self.engine.query  # which has the step of the snapshot
+        self._equal("the restored step", self.query.step, self.case.step)
         after = self.engine.stats()
         for name in ("rows_in", "rows_out", "late", "rejected", "watermark"):
             self._equal(f"restored {name}", getattr(after, name), getattr(before, name))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from midstream.migrate import STRATEGIES
 
-from ..oracle.spec import Case
+from ..oracle.spec import Case, Window
 
 STRATEGY_NAMES = tuple(strategy.name for strategy in STRATEGIES)
 EXECUTORS = ("tree", "tree", "stems")
@@ -36,9 +36,13 @@ class Restart:
     plan: str | None
     executor: str | None
     resumes: bool
+    #: Smaller windows, one for each input, with which the query goes on.
+    windows: tuple[Window, ...] = ()
 
     def __str__(self) -> str:
         how = "resumed from rows" if self.resumes else "restored"
+        if self.windows:
+            how += f" under windows {', '.join(f'{window.kind} {window.size}' for window in self.windows)}"
         return f"before push {self.before} {how} into {self.plan or 'its plan'} on {self.executor or 'its executor'}"
 
 
@@ -65,12 +69,16 @@ class Way:
 def draw_way(case: Case, rng: random.Random) -> Way:
     """Anything may happen before any push, and before `finish`."""
     events: list[Change | Restart] = []
+    is_shrunk = False
     restarts, changes = rng.choice([0.0, 0.0, 0.1, 0.4]), rng.choice([0.0, 0.1, 0.2, 0.4])
     for before in range(len(case.pushes) + 1):
         if rng.random() < restarts:
             executor = rng.choice([None, *EXECUTORS])
             resumes = rng.random() < 0.3 and can_resume(case, before)
-            events.append(Restart(before, rng.choice([None, *case.plans]), executor, resumes))
+            windows: tuple[Window, ...] = ()
+            if not resumes and not is_shrunk and rng.random() < 0.2:
+                windows, is_shrunk = draw_smaller_windows(case, rng), True
+            events.append(Restart(before, rng.choice([None, *case.plans]), executor, resumes, windows))
         while rng.random() < changes:
             budget = rng.choice([None, 0, 1, 5])
             executor = rng.choice([None, None, None, *EXECUTORS])
@@ -91,3 +99,14 @@ def can_resume(case: Case, before: int) -> bool:
     given = [push.watermark for push in case.pushes]
     is_explicit = any(isinstance(watermark, int) for watermark in given[:before])
     return is_explicit and not any(isinstance(watermark, dict) for watermark in given)
+
+
+def draw_smaller_windows(case: Case, rng: random.Random) -> tuple[Window, ...]:
+    """Windows of which some are smaller; a bucket stays what it is."""
+    windows = []
+    for relation in case.inputs:
+        window = relation.window
+        if window.kind == "range":
+            window = Window("range", rng.choice([window.size, window.size // 2, window.size // 3, 0]))
+        windows.append(window)
+    return tuple(windows)
