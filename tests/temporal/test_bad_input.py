@@ -173,19 +173,31 @@ def test_results_cannot_be_held_back(hold: bool) -> None:
     assert read(engine.push({}, watermark=10 * SECOND)) == [(1, 2, 10)]
 
 
-@pytest.mark.parametrize("window", ["RANGE 1 SECOND", "TUMBLE 10 SECONDS", "UNBOUNDED"])
-def test_the_ends_of_time(window: str) -> None:
+BEFORE_FIRST_BORDER, LAST_BORDER = -9223372036850000001, 9223372036850000000
+
+
+@pytest.mark.parametrize(
+    ("window", "first", "last"),
+    [
+        (
+            "RANGE 1 SECOND",
+            [(1, -LIMIT, -LIMIT), (2, -LIMIT + 1, -LIMIT + SECOND), (1, -LIMIT + SECOND + 1, -LIMIT + SECOND + 1)],
+            [(1, LIMIT - 1, LIMIT - 1), (2, LIMIT, None)],
+        ),
+        ("TUMBLE 10 SECONDS", [(2, -LIMIT, BEFORE_FIRST_BORDER)], [(2, LAST_BORDER, None)]),
+    ],
+)
+def test_the_ends_of_time(window: str, first: list[object], last: list[object]) -> None:
+    """What is valid at the last moment there is has no end; the step of that moment never closes before `finish`."""
     engine = start(f"SELECT count(*) AS n FROM a [{window}]")
-    ends = [-LIMIT, -LIMIT + 1, LIMIT - 1, LIMIT]
-    engine.push({"a": [{"k": 1, "x": 1, "ts": end} for end in ends[:2]]}, watermark=-LIMIT + 30 * SECOND)
-    if window == "UNBOUNDED":
-        return  # from one end to the other there are more steps than anybody can wait for
-    engine.push({"a": [{"k": 1, "x": 1, "ts": end} for end in ends[2:]]})
-    found = engine.push({}, watermark=LIMIT)
-    last = engine.finish()
-    times = [moment for column in ("valid_from", "valid_to") for moment in last.column(column).to_pylist()]
-    assert found.num_rows == 0 and 1 <= last.num_rows <= 2
-    assert all(moment is None or moment > LIMIT - 20 * SECOND for moment in times)
+
+    def push(moments: list[int], watermark: int) -> list[object]:
+        found = engine.push({"a": [{"k": 1, "x": 1, "ts": moment} for moment in moments]}, watermark=watermark)
+        return [tuple(row.values()) for row in found.to_pylist()]
+
+    assert push([-LIMIT, -LIMIT + 1], watermark=-LIMIT + 30 * SECOND) == first
+    assert push([LIMIT - 1, LIMIT], watermark=LIMIT) == []
+    assert [tuple(row.values()) for row in engine.finish().to_pylist()] == last
 
 
 def count_calls(action: Callable[[], object]) -> int:
