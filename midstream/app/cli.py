@@ -186,6 +186,33 @@ def explain(
     print(explain_migration(estimate(query, old, new, measured, push_rows=push_rows)))
 
 
+@app.command()
+def diff(
+    left: Annotated[Path, typer.Argument(metavar="A", help="Results: a file, or a folder of Parquet files.")],
+    right: Annotated[Path, typer.Argument(metavar="B", help="Other results with the same columns.")],
+) -> None:
+    """The first moment and row in which two sets of results differ.
+
+    Compared is how often each row is there at each moment, so steps, batches and the order of rows do not matter. Exits
+    with 1 if there is a difference.
+    """
+    from midstream.app.difference import find_difference, read_results
+
+    tables = read_results(left), read_results(right)
+    sizes = " and ".join(f"{table.num_rows:,}" for table in tables)
+    found = find_difference(*tables)
+    if found is None:
+        console.print(f"The same at every moment ({sizes} results).", highlight=False)
+        return
+    console.print(f"They differ first {escape(str(found))}", highlight=False)
+    console.print(
+        f"A has it {found.left} times and B {found.right} times. In all, {found.rows:,} different rows differ at some "
+        f"moment ({sizes} results).",
+        highlight=False,
+    )
+    raise typer.Exit(1)
+
+
 @bench_app.command("engine")
 def bench_engine(
     rows: Annotated[int, typer.Option(help="Rows a stream; smaller is quicker and less steady.")] = 4_000_000,

@@ -23,15 +23,19 @@ def read_tables(given: Sequence[str], schemas: Mapping[str, pa.Schema]) -> dict[
         name, _, file = (part.strip() for part in text.partition("="))
         if not name or not file:
             raise QueryError(f"data: '{text}' is not name=file; write {name or 'orders'}={name or 'orders'}.parquet")
-        path = Path(file)
-        read = _READERS.get(path.suffix.lower())
-        if read is None:
-            raise QueryError(f"data: '{path}' for '{name}' has no known ending; endings: {', '.join(_READERS)}")
-        try:
-            tables[name] = read(path, schemas.get(name))
-        except (OSError, pa.ArrowException) as error:
-            raise QueryError(f"data: cannot read '{path}' for '{name}': {error}") from error
+        tables[name] = read_table(Path(file), schemas.get(name), f" for '{name}'")
     return tables
+
+
+def read_table(path: Path, schema: pa.Schema | None = None, purpose: str = "") -> pa.Table:
+    """The rows of a file, or of a folder of Parquet files; a schema gives the types of a CSV file."""
+    read = _read_parquet if path.is_dir() else _READERS.get(path.suffix.lower())
+    if read is None:
+        raise QueryError(f"data: '{path}'{purpose} has no known ending; endings: {', '.join(_READERS)}")
+    try:
+        return read(path, schema)
+    except (OSError, pa.ArrowException) as error:
+        raise QueryError(f"data: cannot read '{path}'{purpose}: {error}") from error
 
 
 def _read_arrow(path: Path, schema: pa.Schema | None) -> pa.Table:
