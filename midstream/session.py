@@ -217,19 +217,19 @@ class Engine:
     def __enter__(self) -> Engine:
         """``with ms.Engine(query) as engine:`` frees all state when the block ends.
 
-        It does not finish the query: call `finish` inside the block for the last results. If results are still held
-        back when a block ends without an error, that is an `EngineError`, because they would be lost.
+        It does not finish the query: call `finish` inside the block for the last results. If results still wait, held
+        back or in an open step, when a block ends without an error, that is an `EngineError`: they would be lost.
         """
         self._check_open()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *problem: object) -> None:
-        held = self._pipeline.release().num_rows
+        held = self._pipeline.release().num_rows if kind is None and self._life is Life.OPEN else 0
         self._pipeline.clear()
         if self._life is not Life.FINISHED:
             self._life, self._problem = Life.LEFT, ""
-        if held and kind is None:
-            raise EngineError(f"engine: {held} results were held back when the with block ended; call finish() in it")
+        if held:
+            raise EngineError(f"engine: {held} results still waited when the with block ended; call finish() in it")
 
     def _check_open(self) -> None:
         if self._life is not Life.OPEN:

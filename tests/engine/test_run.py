@@ -128,7 +128,7 @@ def test_finish_in_a_with_block() -> None:
 
 
 def test_results_are_not_lost_at_the_end_of_a_with_block() -> None:
-    message = r"5 results were held back when the with block ended; call finish\(\) in it"
+    message = r"5 results still waited when the with block ended; call finish\(\) in it"
     with pytest.raises(EngineError, match=message), holding():
         pass
 
@@ -157,3 +157,22 @@ def holding() -> ms.Engine:
     engine.migrate("(b c) a", "parallel-track", hold=True)
     assert sum(table.num_rows for table in engine.run(BATCHES)) == 0
     return engine
+
+
+def test_results_of_an_open_step_are_not_lost_in_silence() -> None:
+    query = ms.query("SELECT DISTINCT a.k FROM a [TUMBLE 1 SECOND]", {"a": {"k": int, "ts": int}}, "ts")
+    with pytest.raises(EngineError, match="2 results still waited"), ms.Engine(query) as engine:
+        engine.push({"a": [{"k": 1, "ts": 0}, {"k": 2, "ts": 5}, {"k": 1, "ts": 9}]})
+    with ms.Engine(query) as engine:
+        engine.push({"a": [{"k": 1, "ts": 0}]})
+        assert engine.finish().num_rows == 1
+
+
+def test_an_error_in_a_with_block_is_the_one_that_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a broken engine has collected is not looked at again."""
+    query = ms.query("SELECT DISTINCT a.k FROM a [TUMBLE 1 SECOND]", {"a": {"k": int, "ts": int}}, "ts")
+    engine = ms.Engine(query)
+    monkeypatch.setattr(engine._pipeline, "release", lambda: pytest.fail("released"))
+    engine.push({"a": [{"k": 1, "ts": 0}]})
+    with pytest.raises(ZeroDivisionError), engine:
+        raise ZeroDivisionError
