@@ -48,9 +48,7 @@ class Grouped:
         self._outputs = [_compile(output.expr) for output in query.outputs]
         self._output_types = [output.expr.type for output in query.outputs]
         self._having = None if grouping.having is None else _compile(grouping.having)
-        exprs = [output.expr for output in query.outputs]
-        told = {expr.name for expr in exprs if isinstance(expr, Column) and expr.input == OF_KEYS}
-        self._rows_tell_group = len(told) == len(grouping.keys)
+        self._rows_tell_group = do_rows_tell_group(query)
 
     def add(self, columns: Sequence[pa.Array], starts: Ints, ends: Ints) -> None:
         keys = len(self._groups.types)
@@ -120,6 +118,14 @@ class Grouped:
     def nbytes(self) -> int:
         accumulated: int = sum(accumulator.nbytes for accumulator in self._accumulators)
         return self._groups.nbytes + self._lifetimes.nbytes + accumulated
+
+
+def do_rows_tell_group(query: Query) -> bool:
+    """Whether every key is among the outputs, so that rows of different groups are never equal."""
+    assert query.grouping is not None
+    exprs = [output.expr for output in query.outputs]
+    told = {expr.name for expr in exprs if isinstance(expr, Column) and expr.input == OF_KEYS}
+    return len(told) == len(query.grouping.keys)
 
 
 def _words_of(changes: Changes) -> Ints:

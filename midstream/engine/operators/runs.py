@@ -8,7 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from midstream.cql.model import Query
+from midstream.engine.operators.results import times_of
 from midstream.kernels import changes as kernels
+from midstream.kernels.types import LARGEST
 from midstream.state import sizes
 from midstream.state.indexes import Ints
 
@@ -35,3 +38,11 @@ class Runs(NamedTuple):
         cursor = np.zeros(3, np.int64)
         while count := kernels.cut(self.firsts, self.lasts, step, cursor, rows, firsts, lasts):
             yield self.values_at(rows[:count]), firsts[:count], lasts[:count]
+
+    def tables(self, query: Query) -> Iterator[pa.Table]:
+        """Result tables of a query with a step."""
+        assert query.step is not None
+        type = query.time_type
+        for values, firsts, lasts in self.cut(query.step):
+            times = [times_of(firsts, type), times_of(lasts, type, lasts == LARGEST)]
+            yield pa.Table.from_arrays([*values, *times], schema=query.output_schema)

@@ -23,11 +23,12 @@ from midstream.engine.input.watermark import NONE_YET
 from midstream.engine.joins.combos import select
 from midstream.engine.operators.distinct import Distinct
 from midstream.engine.operators.grouped import Grouped
-from midstream.engine.operators.results import Projection, times_of
+from midstream.engine.operators.results import Projection
 from midstream.engine.operators.runs import Runs
 from midstream.engine.operators.stage import StoredStage
 from midstream.kernels.types import LARGEST, Combos
 from midstream.state.indexes import Ints
+from midstream.state.meter import Meter
 from midstream.state.window import BaseWindow, Renumbering
 
 
@@ -48,6 +49,11 @@ class Operator(Protocol):
     def nbytes(self) -> int: ...
 
 
+def make_operator(query: Query, meter: Meter) -> Operator:
+    """The operator of a query with a step, which tells a meter what it does."""
+    return Distinct(query, meter) if query.grouping is None else Grouped(query, meter)
+
+
 class Stepped:
     """Gives out the results of each step when it closes."""
 
@@ -62,9 +68,7 @@ class Stepped:
         self._begin_empty()
 
     def _begin_empty(self) -> None:
-        self._operator: Operator = (Distinct if self._query.grouping is None else Grouped)(
-            self._query, self._windows[0].meter
-        )
+        self._operator = make_operator(self._query, self._windows[0].meter)
         self._open_from = NONE_YET
 
     def take(self, combos: Combos) -> Iterator[pa.Table]:
@@ -92,11 +96,8 @@ class Stepped:
         self._begin_empty()
 
     def _tables(self, begin: int, end: int) -> Iterator[pa.Table]:
-        type = self._query.time_type
         for runs in self._operator.close(begin, end):
-            for values, firsts, lasts in runs.cut(self._step):
-                times = [times_of(firsts, type), times_of(lasts, type, lasts == LARGEST)]
-                yield pa.Table.from_arrays([*values, *times], schema=self._query.output_schema)
+            yield from runs.tables(self._query)
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         pass  # values are kept, and no row ids

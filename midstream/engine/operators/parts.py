@@ -1,0 +1,93 @@
+"""Parts of a result that were found in several places -> the whole, in canonical form.
+
+Each place runs the *query of the parts*. It has the joins and the step of the query, and its outputs are what the query
+computes of every join result. When a step closes, a place gives out its own rows of that step, equal ones as runs. One
+or two *rounds* make the whole of them::
+
+    joins -> keys, arguments   |                   |
+    joins -> keys, arguments   |  -> rows of the   |  -> runs of
+    joins -> keys, arguments   |     groups        |     equal rows
+                            by group            by row
+
+A query without a grouping has the second round alone, and one whose rows tell their group the first alone. A round can
+run in several places, too, if what belongs together comes together. How many places there are and how rows are spread
+over them makes no difference: all that counts is how often a row is there at each moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from midstream.cql.functions import call
+from midstream.cql.model import Aggregate, Expr, Literal, Output, Query
+from midstream.engine.operators.grouped import do_rows_tell_group
+from midstream.engine.operators.stepped import make_operator
+from midstream.kernels.types import EARLIEST, LARGEST
+from midstream.state.arrow import make_contiguous
+from midstream.state.indexes import Ints
+from midstream.state.meter import Meter
+
+#: The columns of times that follow the values of a part.
+_TIMES = 2
+
+
+def parts_query(query: Query) -> Query:
+    """The query that a place runs, for one with a step: its rows are what the first round takes."""
+    if query.grouping is None:
+        return query
+    arguments = [_needed(aggregate) for aggregate in query.grouping.aggregates if aggregate.argument is not None]
+    exprs = [*query.grouping.keys, *arguments]
+    outputs = tuple(Output(f"part_{place}", expr) for place, expr in enumerate(exprs))
+    return replace(query, outputs=outputs, grouping=None, is_distinct=False)
+
+
+def _needed(aggregate: Aggregate) -> Expr:
+    """What an aggregate has to know of its argument: a count has to know only whether it is null."""
+    assert aggregate.argument is not None
+    if aggregate.function != "count":
+        return aggregate.argument
+    return call("nullif", [call("isnotnull", [aggregate.argument]), Literal(False, pa.bool_())])
+
+
+@dataclass(frozen=True)
+class Round:
+    """One operator over parts, whose rows it gives out by `query`; it has what `parts_query` or the last round gives.
+
+    Parts that are equal in the first `together` columns have to come to one place.
+    """
+
+    query: Query
+    together: int
+
+    def finish(self, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The rows of steps of which these are all parts, cut at steps; nothing is known afterwards."""
+        operator = None
+        for table in parts:
+            if operator is None:
+                # All steps are closed at once, so that it need not tell them apart.
+                operator = make_operator(replace(self.query, step=int(LARGEST)), Meter())
+            columns = [make_contiguous(column) for column in table.columns]
+            starts, ends = (_moments(times) for times in columns[-_TIMES:])
+            operator.add(columns[:-_TIMES], starts, ends)
+        if operator is not None:
+            for runs in operator.close(int(EARLIEST), int(LARGEST)):
+                yield from runs.tables(self.query)
+
+
+def rounds_of(query: Query) -> tuple[Round, ...]:
+    """What makes the result of a query with a step of the rows of its `parts_query`."""
+    by_row = Round(replace(query, grouping=None), len(query.outputs))
+    if query.grouping is None:
+        return (by_row,)
+    by_group = Round(query, len(query.grouping.keys))
+    return (by_group,) if do_rows_tell_group(query) or not query.grouping.keys else (by_group, by_row)
+
+
+def _moments(times: pa.Array) -> Ints:
+    """Moments in microseconds; null is never."""
+    return np.asarray(pc.fill_null(times.view(pa.int64()), int(LARGEST)).to_numpy(zero_copy_only=False), np.int64)
