@@ -31,6 +31,7 @@ from midstream.spark.arguments import (
     check_mapping,
     check_name,
     check_schedule,
+    check_step,
     check_strategy,
     check_text,
 )
@@ -78,6 +79,7 @@ def sql(
     control: str | os.PathLike[str] | None = None,
     result_id: bool = False,
     assume_zone: str | None = None,
+    step: Duration | None = None,
     name: str | None = None,
 ) -> DataFrame:
     """Join streaming DataFrames by a query; the result is a streaming DataFrame.
@@ -112,6 +114,10 @@ def sql(
     twice, such as Kafka's, can drop what they have already.
 
     `name` identifies the join in `progress` and `cell_reports`, if a query has several.
+
+    A query with DISTINCT, GROUP BY, aggregates or TUMBLE windows gives results in steps of event time: all results of a
+    step come in the batch whose watermark reaches its end. `step` is how long one is, such as ``"1 minute"``. The
+    default is the least common multiple of the TUMBLE windows, or else a tenth of the longest RANGE window.
 
     If all DataFrames are batch DataFrames, the result is one too, with the results of all their rows.
 
@@ -151,6 +157,8 @@ def sql(
         assume_zone=assume_zone,
         delays=waits | {name: wait for name, frame in frames.items() if (wait := watermark_delay(frame)) is not None},
         aggregated=tuple(name for name, frame in frames.items() if frame.isStreaming and is_aggregated(frame)),
+        step=check_step(step),
+        is_bounded=not any(frame.isStreaming for frame in frames.values()),
     )
     place = None if control is None else check_folder("control", control)
     check_flag("result_id", result_id)
@@ -159,12 +167,12 @@ def sql(
         raise SparkError(f"result_id: the query has a column {COLUMN!r} already; rename it with AS")
     known_as = spec.operator if name is None else check_name(name)
     prepare(session, chosen, travels_narrow(spec))
-    if not any(frame.isStreaming for frame in frames.values()):
+    if spec.is_bounded:
         start_state_stores(session)
-        return build_join(spec, frames, waits, None, result_id, known_as)
+        return build_join(spec, frames, waits, None, result_id, known_as, chosen)
     folder = _control_folder(session, spec, place)
     listen(session).expect(known_as, spec, None if folder is None else folder.path)
-    return build_join(spec, frames, waits, None if folder is None else folder.commands, result_id, known_as)
+    return build_join(spec, frames, waits, None if folder is None else folder.commands, result_id, known_as, chosen)
 
 
 def join(
@@ -210,8 +218,11 @@ def explain(
     rates: Mapping[str, float] | None = None,
     hot_keys: Mapping[str, Sequence[Any]] | None = None,
     assume_zone: str | None = None,
+    step: Duration | None = None,
 ) -> str:
     """Where rows would go: the dimensions with their shares, and the copies that each stream pays.
+
+    For a query with steps it also tells how the cells' parts of results are put together.
 
     ::
 
@@ -228,6 +239,7 @@ def explain(
         rates=check_mapping("rates", rates, "relative rates by stream: {'orders': 10}"),
         hot_keys=check_hot_keys(hot_keys),
         assume_zone=assume_zone,
+        step=check_step(step),
     )
     return spec.routing.explain()
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from midstream.cql.durations import Duration, duration
+from midstream.cql.durations import Duration, duration, duration_text, parse_signed_duration
 from midstream.cql.names import find_spellings, list_names
 from midstream.engine.input.intake import to_microseconds
 from midstream.errors import EngineError, InputError, QueryError, SparkError, did_you_mean, shown
@@ -111,6 +111,11 @@ def check_duration(name: str, value: Any) -> int:
         return duration(value)
     except QueryError as problem:
         raise SparkError(f"{name}: {problem}") from problem
+
+
+def check_step(step: Any) -> str | None:
+    """A step as text that says the same; whether it suits the query is told when that is read."""
+    return duration_text(parse_signed_duration(step)) if isinstance(step, datetime.timedelta) else step
 
 
 def check_delays(delay: Any, names: Sequence[str]) -> dict[str, int]:

@@ -6,6 +6,10 @@
     control:      command files -> mapInArrow (one parcel per addressed cell)
     each table:   needed columns -> mapInArrow (pack by cell) -> initial state of the operator
     all:          union -> groupBy(cell) -> transformWithState (one engine per cell) -> observe -> mapInArrow (unpack)
+
+With steps cells give out parts of results, and behind `observe` comes, once or twice::
+
+    mapInArrow (split) -> repartition by group or row -> mapInArrow (put together)
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from midstream.errors import SparkError
 from midstream.spark import compat
 from midstream.spark.commands.messages import make_command_packer
 from midstream.spark.parcels import result_ids
+from midstream.spark.parcels.finishing import PARTS_DDL, make_last_round, make_round, make_splitter
 from midstream.spark.parcels.packing import PACKED_DDL, RESULT_DDL, make_opener, make_packer
 from midstream.spark.processor import JoinProcessor
 from midstream.spark.reports.totals import OBSERVATION, OPERATOR, column_of
@@ -53,10 +58,12 @@ def build_join(
     commands: str | None,
     with_ids: bool,
     name: str,
+    partitions: int,
 ) -> DataFrame:
     """The results of a join as a DataFrame; `commands` is the folder that it is controlled through.
 
-    `name` tells its reports from those of another join in the same query.
+    `name` tells its reports from those of another join in the same query. What the cells give out in steps is put
+    together in so many `partitions`.
     """
     # Spark tells the sources of a checkpoint apart by their places: another order in FROM must not exchange them.
     streams = sorted(spec.query.streams, key=str.casefold)
@@ -80,7 +87,16 @@ def build_join(
     if with_ids:
         schema = schema.append(pa.field(result_ids.COLUMN, pa.string()))
     spark_schema = compat.from_arrow(schema)
-    return observed.mapInArrow(make_opener(compat.to_arrow(spark_schema), with_ids), spark_schema)
+    arrow_schema = compat.to_arrow(spark_schema)
+    if not spec.rounds:
+        return observed.mapInArrow(make_opener(arrow_schema, with_ids), spark_schema)
+    chosen = [partitions if current.together else 1 for current in spec.rounds]
+    frame = observed.mapInArrow(make_splitter(spec.rounds[0], chosen[0]), PARTS_DDL)
+    for place, current in enumerate(spec.rounds[:-1], 1):
+        frame = frame.repartition(chosen[place - 1], "partition")
+        frame = frame.mapInArrow(make_round(current, spec.rounds[place], chosen[place]), PARTS_DDL)
+    last = make_last_round(spec.rounds[-1], arrow_schema, with_ids)
+    return frame.repartition(chosen[-1], "partition").mapInArrow(last, spark_schema)
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:

@@ -136,7 +136,9 @@ class JoinProcessor(StatefulProcessor):
 class CellBatch:
     """One batch of one cell, from the delivery to results and a changed ledger.
 
-    The watermark of the batch before decides which rows are late; this batch's watermark decides what has expired.
+    The watermark of the batch before decides which rows are late; this batch's watermark decides what has expired. With
+    steps that is whatever was valid only before the oldest open step: the steps that are open have to be computed again
+    from what is stored.
     """
 
     def __init__(self, spec: JoinSpec, store: CellStore, delivery: Delivery, milliseconds: int, cell: int):
@@ -175,8 +177,9 @@ class CellBatch:
         began = time.perf_counter()
         if self._spec.needs_snapshots:
             self._store.replace_snapshot(taken.outcome.snapshot)
-        self._store.expire(self._watermark)
-        self._store.merge(self._watermark)
+        kept_from = self._spec.kept_from(self._watermark)
+        self._store.expire(kept_from)
+        self._store.merge(kept_from)
         ledger.stamp, ledger.watermark, ledger.plan = taken.stamp, self._milliseconds, taken.outcome.report["plan"]
         self.store_seconds += time.perf_counter() - began
         lanes = self._spec.routing.lanes

@@ -17,10 +17,14 @@ import pyarrow as pa
 
 from midstream.cql.model import Query
 from midstream.cql.parse import query as parse_query
+from midstream.engine.operators.parts import Round, rounds_of
+from midstream.engine.operators.stepped import start_of_step
 from midstream.engine.snapshot.checkpoint import describe_query, windows_as_json
-from midstream.errors import SparkError
 from midstream.options import EngineOptions
 from midstream.spark.routing.rules import Routing, routing_for
+
+#: The name of the step in what a checkpoint tells of its query.
+STEP = "step"
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,8 @@ class JoinSpec:
     plans that cells change to when the watermark has reached them. `operator` tells two joins of one streaming query
     apart. `delays` are how long the watermark waits for rows of a stream, in microseconds. `assume_zone` is the zone of
     event times without one. `aggregated` are the streams that come out of an aggregation: their rows wait for the
-    watermark, so they lag behind their sources.
+    watermark, so they lag behind their sources. `step` is how much event time results cover that go out together, as
+    text. With `is_bounded` the rows of one batch are all there are, as those of batch DataFrames.
     """
 
     text: str
@@ -49,14 +54,22 @@ class JoinSpec:
     delays: Mapping[str, int] = field(default_factory=dict)
     assume_zone: str | None = None
     aggregated: tuple[str, ...] = ()
+    step: str | None = None
+    is_bounded: bool = False
 
     @cached_property
     def query(self) -> Query:
         """The query as the user wrote it."""
-        found = parse_query(self.text, self.schemas, self.event_time, assume_zone=self.assume_zone)
-        if found.step is not None:
-            raise SparkError("query: DISTINCT, GROUP BY and TUMBLE are not supported on Spark yet; run it on ms.Engine")
-        return found
+        return parse_query(self.text, self.schemas, self.event_time, assume_zone=self.assume_zone, step=self.step)
+
+    @cached_property
+    def rounds(self) -> tuple[Round, ...]:
+        """What makes results of what the cells give out; nothing if a cell's results are complete."""
+        return () if self.query.step is None else rounds_of(self.query)
+
+    def kept_from(self, watermark: int) -> int:
+        """The moment before which nothing matters any more: the watermark, or the start of the oldest open step."""
+        return watermark if self.query.step is None else start_of_step(watermark, self.query.step)
 
     @cached_property
     def routing(self) -> Routing:
@@ -71,8 +84,11 @@ class JoinSpec:
     @cached_property
     def described(self) -> dict[str, Any]:
         """The parts of the query that must not change during the life of a checkpoint, as JSON values."""
-        told: dict[str, Any] = json.loads(json.dumps(describe_query(self.query)))
-        return told
+        told = describe_query(self.query)
+        if self.query.step is not None:
+            told[STEP] = self.query.step
+        described: dict[str, Any] = json.loads(json.dumps(told))
+        return described
 
     @cached_property
     def windows(self) -> list[list[Any]]:
@@ -114,6 +130,8 @@ class JoinSpec:
             "delays": dict(self.delays),
             "assume_zone": self.assume_zone,
             "aggregated": list(self.aggregated),
+            "step": self.step,
+            "is_bounded": self.is_bounded,
         }
         return json.dumps(told, sort_keys=True)
 

@@ -95,7 +95,8 @@ def pack(spec: JoinSpec, source: str, table: pa.Table, rng: random.Random) -> It
     order = rng.sample(range(table.num_rows), table.num_rows) if rng.random() < 0.5 else range(table.num_rows)
     shuffled = table.take(pa.array(order, pa.int64()))
     cuts = sorted({0, table.num_rows, *(rng.randrange(table.num_rows + 1) for _ in range(rng.randrange(4)))})
-    pieces = [shuffled.slice(begin, end - begin) for begin, end in itertools.pairwise(cuts)]
+    # A stream without rows has a task, too, which calls all cells.
+    pieces = [shuffled.slice(begin, end - begin) for begin, end in itertools.pairwise(cuts)] or [shuffled]
     names = table.column_names
     for piece in rng.sample(pieces, len(pieces)):
         for batch in packing.make_packer(spec, source, names)(iter(piece.to_batches())):
@@ -108,10 +109,11 @@ def _rows(batch: pa.RecordBatch) -> Iterator[Any]:
 
 @dataclass
 class Attempt:
-    """What a try at a batch leaves: a state for each cell, and results."""
+    """What a try at a batch leaves: a state for each cell, and results, as rows and as the operator gives them out."""
 
     states: dict[int, State]
     results: Counter[tuple[Any, ...]]
+    output: list[tuple[int, bytes]] = field(default_factory=list)
 
 
 class Batches:
@@ -125,6 +127,7 @@ class Batches:
         self._engines = Engines()
         self._states = {cell: State() for cell in range(spec.cells)}
         self._is_first = True
+        self.output: list[tuple[int, bytes]] = []
 
     def run(
         self, data: Tables, watermark: int, take: Any, commands: tuple[Command, ...] = ()
@@ -138,6 +141,7 @@ class Batches:
                 assert state.without_stamp() == tried[0].states[cell].without_stamp()
         self._states = {cell: self._mixed([attempt.states[cell] for attempt in tried]) for cell in self._states}
         self._is_first = False
+        self.output = self._rng.choice(tried).output
         return tried[0].results
 
     def _mixed(self, states: list[State]) -> State:
@@ -183,6 +187,7 @@ class Batches:
         for row in found:
             if row.parcel is not None:
                 attempt.results.update(map(tuple, _values(from_wire(row.parcel))))
+                attempt.output.append((row.cell, row.parcel))
 
 
 def _values(table: pa.Table) -> Iterator[Iterator[str]]:

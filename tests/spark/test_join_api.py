@@ -214,23 +214,22 @@ def test_queries_that_cannot_work(frames: dict[str, Any], text: str, told: str) 
         ms.spark.sql(text, frames, "ts", partitions=2)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        TEXT.replace("SELECT ", "SELECT DISTINCT "),
-        f"SELECT a.k, count(*) AS n {TEXT[TEXT.index('FROM') :]} GROUP BY a.k",
-        f"SELECT max(a.v) AS v {TEXT[TEXT.index('FROM') :]}",
-        TEXT.replace("RANGE 4000000 MICROSECONDS", "TUMBLE 4 SECONDS"),
-    ],
-    ids=["DISTINCT", "GROUP BY", "an aggregate", "TUMBLE"],
-)
-def test_queries_with_steps_are_refused(frames: dict[str, Any], text: str) -> None:
-    told = "DISTINCT, GROUP BY and TUMBLE are not supported on Spark yet; run it on ms.Engine"
-    for function in (ms.spark.sql, ms.spark.explain):
-        with pytest.raises(ms.SparkError, match=told):
-            function(text, frames, "ts", partitions=2)
-    with pytest.raises(ms.SparkError, match=told):
-        ms.spark.join(frames, on="k", within="4 seconds", event_time="ts", select="DISTINCT a.k", partitions=2)
+def test_steps(frames: dict[str, Any]) -> None:
+    """A step in any form; with `join`, too, where the query has one."""
+    buckets = TEXT.replace("RANGE 4000000 MICROSECONDS", "TUMBLE 4 SECONDS")
+    for step in (None, "8 seconds", datetime.timedelta(seconds=12)):
+        assert ms.spark.sql(buckets, frames, "ts", partitions=2, step=step).columns[-1] == "valid_to"
+    assert "steps of 12 seconds" in ms.spark.explain(
+        buckets, frames, "ts", partitions=2, step=datetime.timedelta(seconds=12)
+    )
+    options: dict[str, Any] = {"on": "k", "within": "4 seconds", "event_time": "ts", "partitions": 2}
+    assert ms.spark.join(frames, select="DISTINCT a.k", **options).columns == ["k", "valid_from", "valid_to"]
+    assert ms.spark.join(frames, select=["count(*) AS n"], step="1 second", **options).columns[0] == "n"
+    for step, told in (("6 seconds", "is not a multiple of"), ("0 seconds", "at least 1"), ("soon", "not a duration")):
+        with pytest.raises(ms.QueryError, match=f"query: step.*{told}"):
+            ms.spark.sql(buckets, frames, "ts", partitions=2, step=step)
+    with pytest.raises(ms.QueryError, match="step='1 minute' is of no use: results of a plain join go out at once"):
+        ms.spark.sql(TEXT, frames, "ts", partitions=2, step="1 minute")
 
 
 def test_frames_that_do_not_fit(spark: Any, frames: dict[str, Any]) -> None:

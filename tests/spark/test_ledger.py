@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -335,3 +336,43 @@ def test_a_join_is_refused_before_its_start_only_if_no_ledger_fits_it() -> None:
     assert find_refusal([fits], replace(larger, allow_incomplete=True)) is None
     told = find_refusal([other], spec_of())
     assert told is not None and "cells: the checkpoint has 4, the query has 2" in told
+
+
+STEPPED = "SELECT a.v, count(*) AS n FROM a [RANGE 10 SECONDS], b [RANGE 60 SECONDS] WHERE a.k = b.k GROUP BY a.v"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "told"),
+    [
+        (STEPPED, {"step": "5 seconds"}, "the checkpoint has steps of 6 seconds, and step= says 5 seconds; "),
+        (
+            STEPPED.replace("60 SECONDS", "30 SECONDS"),
+            {},
+            "steps of 6 seconds, and from its windows the query would have 3 seconds; give step='6 seconds', or",
+        ),
+        (STEPPED.replace("count(*)", "sum(b.k)"), {}, "aggregates: the checkpoint has"),
+        (STEPPED.replace("GROUP BY a.v", "GROUP BY a.v HAVING n > 1"), {}, "having: the checkpoint has None"),
+        (STEPPED.replace("SELECT", "SELECT DISTINCT"), {}, "distinct: the checkpoint has False, the query has True"),
+        (TEXT, {}, "is of a query with steps of 6 seconds, and the query is a plain join; restart with the former"),
+    ],
+    ids=["step", "step by smaller windows", "aggregate", "having", "distinct", "plain join"],
+)
+def test_other_steps_and_operators_are_refused(text: str, options: dict[str, Any], told: str) -> None:
+    """For a checkpoint of groups. With the step that is named, smaller windows go on."""
+    stored = open_ledger(None, spec_of(STEPPED), "cell 0 of 2").to_bytes()
+    with pytest.raises(ms.SparkError, match=re.escape(told)):
+        open_ledger(stored, spec_of(text, **options), "cell 0 of 2")
+    open_ledger(stored, spec_of(STEPPED.replace("60 SECONDS", "30 SECONDS"), step="6 seconds"), "cell 0 of 2")
+    open_ledger(stored, JoinSpec.from_json(spec_of(STEPPED).to_json()), "cell 0 of 2")
+
+
+def test_a_plain_join_does_not_become_one_with_steps() -> None:
+    stored = open_ledger(None, spec_of(TEXT), "cell 0 of 2").to_bytes()
+    with pytest.raises(ms.SparkError, match="is of a plain join, and the query has DISTINCT, groups or TUMBLE"):
+        open_ledger(stored, spec_of(TEXT.replace("SELECT", "SELECT DISTINCT")), "cell 0 of 2")
+
+
+def test_rows_stay_until_their_step_has_closed() -> None:
+    spec = spec_of(STEPPED)
+    assert [spec.kept_from(moment * SECOND) for moment in (5, 6, 11, -1)] == [0, 6 * SECOND, 6 * SECOND, -6 * SECOND]
+    assert spec_of().kept_from(5 * SECOND) == 5 * SECOND

@@ -6,13 +6,14 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import midstream as ms
 import midstream.spark
 from midstream.errors import SparkError
-from midstream.spark.parcels.result_ids import COLUMN, ResultIds
+from midstream.spark.parcels.result_ids import COLUMN, ResultIds, name_rows
 
 from .streams import SECOND, Input, expect, join_text
 from .test_content import TYPES
@@ -72,6 +73,41 @@ def test_the_name_of_a_result_goes_by_its_values_of_any_type(seed: int) -> None:
 def test_other_batches_and_cells_have_other_names() -> None:
     names = [name for batch in (1, 2) for name, _ in name_results(batch, {0: [[5, 5]], 1: [[5]]})]
     assert len(set(names)) == 6
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_results_of_steps_are_named_by_what_they_are(seed: int) -> None:
+    """Whatever the order and the cuts: equal rows by their ends, all zeros and NaNs alike, and nulls unlike values."""
+    rng = random.Random(seed)
+    chosen = [(type, [*values, None]) for type, values in rng.sample(TYPES, 2)]
+    count = rng.randrange(1, 60)
+    columns = {f"c{at}": pa.array(rng.choices(values, k=count), type) for at, (type, values) in enumerate(chosen)}
+    columns["valid_from"] = pa.array(rng.choices([1, 2], k=count), pa.int64())
+    columns["valid_to"] = pa.array(rng.choices([5, 6, None], k=count), pa.int64())
+    table = pa.table(columns)
+    found = []
+    for _ in range(2):
+        other = table.take(pa.array(rng.sample(range(count), count)))
+        cut = rng.randrange(count + 1)
+        named = pa.concat_tables(name_rows([other.slice(0, cut), other.slice(cut)]))
+        found.append(sorted(map(repr, named.to_pylist())))
+        assert len(set(named[COLUMN].to_pylist())) == count
+    assert found[0] == found[1]
+
+
+def test_the_name_of_a_result_of_a_step_goes_by_equality() -> None:
+    odd = np.array([0.0, -0.0, np.nan, -np.nan]).view(np.int64)
+    odd[3] += 1  # another NaN
+    table = pa.table({"x": odd.view(np.float64), "valid_from": [1, 1, 1, 1], "valid_to": [1, 1, 1, 1]})
+    names = [next(name_rows([table.slice(at, 1)]))[COLUMN][0].as_py() for at in range(4)]
+    assert names[0] == names[1] != names[2] == names[3]
+
+
+def test_the_longest_of_equal_results_of_a_step_is_the_first() -> None:
+    """So a result has its name whether or not shorter ones are there."""
+    rows = [{"x": 1, "valid_from": 0, "valid_to": end} for end in (None, 9, 4)]
+    names = next(name_rows([pa.Table.from_pylist(rows)]))[COLUMN].to_pylist()
+    assert next(name_rows([pa.Table.from_pylist(rows[:2])]))[COLUMN].to_pylist() == names[:2]
 
 
 def test_results_carry_their_names_on_request(spark: Any, tmp_path: Path) -> None:

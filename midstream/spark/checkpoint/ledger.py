@@ -106,9 +106,9 @@ class Ledger:
         gone = {parcel.sequence for parcel in parcels}
         self.parcels = [parcel for parcel in self.parcels if parcel.sequence not in gone]
 
-    def expired(self, watermark: int) -> list[Parcel]:
-        """Parcels of which no row is in its window any more; the watermark is in microseconds."""
-        return [parcel for parcel in self.parcels if parcel.until is not None and parcel.until < watermark]
+    def expired(self, kept_from: int) -> list[Parcel]:
+        """Parcels of which all rows have left their windows before a moment, in microseconds."""
+        return [parcel for parcel in self.parcels if parcel.until is not None and parcel.until < kept_from]
 
     def to_merge(self) -> Iterator[list[Parcel]]:
         """Groups of small parcels of one lane that should become one parcel each."""

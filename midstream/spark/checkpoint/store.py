@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from midstream.cql.durations import duration_text
 from midstream.cql.windows import Window, window_of
 from midstream.engine.snapshot.checkpoint import check_windows
 from midstream.engine.snapshot.format import same_or_reason
@@ -22,7 +23,7 @@ from midstream.spark.checkpoint.ledger import SNAPSHOT_LANE, Ledger, Parcel
 from midstream.spark.parcels.encoding import column_of, concatenate, from_stored, from_wire, to_stored
 from midstream.spark.routing.content import order_rows
 from midstream.spark.routing.rules import find_difference
-from midstream.spark.spec import JoinSpec
+from midstream.spark.spec import STEP, JoinSpec
 from midstream.state.arrow import make_contiguous, values_of
 from midstream.state.indexes import Ints
 
@@ -101,9 +102,9 @@ class CellStore:
             parcel = self.ledger.add(SNAPSHOT_LANE, 0, len(piece), None)
             self._parcels.updateValue(parcel.key, (piece,))
 
-    def expire(self, watermark: int) -> None:
-        """Remove parcels whose rows have left all windows; the watermark is in microseconds."""
-        self._remove(self.ledger.expired(watermark))
+    def expire(self, kept_from: int) -> None:
+        """Remove parcels whose rows have left all windows before a moment, in microseconds."""
+        self._remove(self.ledger.expired(kept_from))
 
     def _remove(self, parcels: Sequence[Parcel]) -> None:
         for parcel in parcels:
@@ -127,14 +128,14 @@ class CellStore:
         schema = self._spec.routing.cell_query.schemas[self._spec.routing.lanes[parcels[0].lane].name]
         return concatenate((from_stored(self._content(parcel), self._where) for parcel in parcels), schema)
 
-    def merge(self, watermark: int) -> None:
-        """Make one parcel of many small ones, without rows that no window has any more."""
+    def merge(self, kept_from: int) -> None:
+        """Make one parcel of many small ones, without rows that have left all windows before a moment."""
         for group in self.ledger.to_merge():
             lane = group[0].lane
             rows = self._rows_of(group)
             ends = self._ends(lane, rows)
-            if ends is not None and len(ends) and int(ends.min()) < watermark:
-                rows = rows.filter(pa.array(ends >= watermark))
+            if ends is not None and len(ends) and int(ends.min()) < kept_from:
+                rows = rows.filter(pa.array(ends >= kept_from))
             self._remove(group)
             self.add(lane, rows)
 
@@ -150,6 +151,7 @@ def open_ledger(data: bytes | None, spec: JoinSpec, where: str) -> Ledger:
             f"{where}: rows would go to other cells than those in the checkpoint; {found}; "
             "restart with the former query and options (partitions, rates, hot_keys), or start with a new checkpoint"
         )
+    _check_step(spec, ledger, where)
     reason = same_or_reason(ledger.query, spec.described)
     if reason is not None:
         raise SparkError(
@@ -190,6 +192,23 @@ def _last_ends(windows: Sequence[Window], times: Ints) -> Ints | None:
         return None
     ends: Ints = np.max([window.intervals(times)[1] for window in windows], axis=0)
     return ends
+
+
+def _check_step(spec: JoinSpec, ledger: Ledger, where: str) -> None:
+    """Refuse other steps, or none: rows were kept as long as those of the checkpoint need them."""
+    before, now = ledger.query.get(STEP), spec.described.get(STEP)
+    if before == now:
+        return
+    right = "restart with the former query"
+    if before is None:
+        told = "is of a plain join, and the query has DISTINCT, groups or TUMBLE windows, for which rows may be gone"
+    elif now is None:
+        told = f"is of a query with steps of {duration_text(before)}, and the query is a plain join"
+    else:
+        reason = "step= says" if spec.query.step_is_given else "from its windows the query would have"
+        told = f"has steps of {duration_text(before)}, and {reason} {duration_text(now)}"
+        right = f"give step={duration_text(before)!r}"
+    raise SparkError(f"{where}: the checkpoint {told}; {right}, or start with a new checkpoint")
 
 
 def _check_windows(spec: JoinSpec, ledger: Ledger, where: str) -> None:

@@ -7,7 +7,7 @@ on. A push names the stamp in the state store, and is refused if the engine has 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,7 +129,7 @@ class Cell:
         answers = obey([AddressedCommand.from_bytes(command) for command in commands], self._engine.migrate)
         results: list[bytes] = []
         rows_out = held = 0
-        for table in self._engine.push_batches(rows, watermark=watermark):
+        for table in self._results(rows, watermark):
             rows_out += table.num_rows
             for piece in _pieces(table):
                 results.append(to_wire(piece))
@@ -141,6 +141,12 @@ class Cell:
         report = self._report(rows) | {"out": rows_out, "seconds": time.perf_counter() - began, "answers": answers}
         self.stamp = next_stamp
         return Outcome(results, report, self._snapshot())
+
+    def _results(self, rows: dict[str, pa.Table], watermark: int) -> Iterator[pa.Table]:
+        assert self._engine is not None
+        yield from self._engine.push_batches(rows, watermark=watermark)
+        if self._spec.is_bounded and self._query.step is not None:
+            yield self._engine.finish()
 
     def _follow_schedule(self, watermark: int) -> None:
         assert self._engine is not None

@@ -7,7 +7,7 @@ shuffles and hands over parcels instead of rows. After it, results are taken out
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -82,7 +82,7 @@ def make_packer(spec: JoinSpec, source: str, names: Sequence[str]) -> Mapper:
         router = _router(spec, source)
         settle()
         yield from call_cells(spec.cells)
-        for table in _gather(batches):
+        for table in gather(batches):
             split = router.split(table.rename_columns(names))
             rows = [(part.cell, part.lane, part.home, 0, 0, to_wire(part.rows)) for part in split.parts]
             if split.newest is not None or split.rejected or split.dropped:
@@ -106,24 +106,24 @@ def _router(spec: JoinSpec, source: str) -> Router:
     return _routers[key]
 
 
-def _gather(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Spark's small record batches in larger tables; a large one becomes a table by itself.
+def gather(pieces: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[pa.Table]:
+    """Small record batches or tables in larger tables; a large one becomes a table by itself.
 
-    So large batches are not copied, and the columns of several batches together always fit into one array.
+    So large ones are not copied, and the columns of several together always fit into one array.
     """
-    held: list[pa.RecordBatch] = []
+    held: list[pa.Table] = []
     rows = size = 0
-    for batch in batches:
-        if batch.num_rows == 0:
+    for piece in pieces:
+        if piece.num_rows == 0:
             continue
-        if held and (rows >= ROWS_AT_ONCE or size + batch.nbytes > BYTES_AT_ONCE):
-            yield pa.Table.from_batches(held)
+        if held and (rows >= ROWS_AT_ONCE or size + piece.nbytes > BYTES_AT_ONCE):
+            yield pa.concat_tables(held)
             held, rows, size = [], 0, 0
-        held.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
+        held.append(piece if isinstance(piece, pa.Table) else pa.Table.from_batches([piece]))
+        rows += piece.num_rows
+        size += piece.nbytes
     if held:
-        yield pa.Table.from_batches(held)
+        yield pa.concat_tables(held)
 
 
 def make_opener(schema: pa.Schema, with_ids: bool = False) -> Mapper:
@@ -132,11 +132,16 @@ def make_opener(schema: pa.Schema, with_ids: bool = False) -> Mapper:
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
         ids = ResultIds(current_batch() or 0) if with_ids else None
-        for batch in batches:
-            for number, parcel in zip(batch.column("cell"), batch.column("parcel"), strict=True):
-                for content in parcels_behind(memoryview(parcel.as_buffer())) if parcel.is_valid else ():
-                    table = from_wire(content)
-                    table = table if ids is None else ids.add_to(spark_hash(number.as_py()), table)
-                    yield from (table if table.schema.equals(schema) else table.cast(schema)).to_batches()
+        for number, table in open_results(batches):
+            table = table if ids is None else ids.add_to(spark_hash(number), table)
+            yield from (table if table.schema.equals(schema) else table.cast(schema)).to_batches()
 
     return unpack
+
+
+def open_results(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+    """The tables in the operator's output, each with the number that stands for its cell."""
+    for batch in batches:
+        for number, parcel in zip(batch.column("cell"), batch.column("parcel"), strict=True):
+            for content in parcels_behind(memoryview(parcel.as_buffer())) if parcel.is_valid else ():
+                yield number.as_py(), from_wire(content)

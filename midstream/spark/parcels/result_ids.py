@@ -1,21 +1,30 @@
 """Names for results that stay the same when a batch is run again, for sinks that may get a batch twice.
 
-A result is named by the batch that it comes in, its cell, a hash of its values, and its place among equal results of
-that cell and batch. A batch that is replayed has the same input and watermark, so every cell gives the same results. If
-their order differs, the names stay the same, because equal results can change places unnoticed.
+A result of a join is named by the batch that it comes in, its cell, a hash of its values, and its place among equal
+results of that cell and batch. A batch that is replayed has the same input and watermark, so every cell gives the same
+results. If their order differs, the names stay the same, because equal results can change places unnoticed.
+
+A result of a query with steps is named by what it is: 128 bits of its values, of `valid_from`, and of its place among
+those that are equal in both, the longest first. So the name depends on nothing but the query's result.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from midstream.spark.routing.content import row_codes
+from midstream.kernels import hashing
+from midstream.kernels.types import LARGEST
+from midstream.spark.routing.content import make_plain, row_codes
 from midstream.state.arrow import make_contiguous
 from midstream.state.indexes import Ints
 
 COLUMN = "result_id"
+#: The seeds of the two halves of a name.
+_HALVES = (0x5A, 0xA5)
 
 
 class ResultIds:
@@ -59,3 +68,42 @@ class ResultIds:
         np.add.at(totals, where, np.concatenate([before, counts]))
         self._seen[cell] = merged, totals
         return places
+
+
+def name_rows(tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
+    """All results of some steps, or all that are equal to any of these, with a column of names."""
+    codes = [np.concatenate(halves) for halves in zip(*(_codes_of(table) for table in tables), strict=True)]
+    ends = np.concatenate([_ends_of(table) for table in tables])
+    order = np.lexsort((-ends, *codes))
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = np.any([half[order[1:]] != half[order[:-1]] for half in codes], axis=0)
+    begins = np.flatnonzero(is_first)
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order)) - np.repeat(begins, np.diff(np.append(begins, len(order))))
+    for half in codes:
+        hashing.combine(half, places)
+    names = _in_hexadecimal(codes)
+    begin = 0
+    for table in tables:
+        yield table.append_column(COLUMN, names.slice(begin, table.num_rows))
+        begin += table.num_rows
+
+
+def _codes_of(table: pa.Table) -> tuple[Ints, Ints]:
+    """Two codes of each row but for `valid_to`, its last column."""
+    columns = [make_plain(column) for column in table.columns[:-1]]
+    first, second = (row_codes(columns, table.num_rows, seed) for seed in _HALVES)
+    return first, second
+
+
+def _ends_of(table: pa.Table) -> Ints:
+    ends = make_contiguous(table.columns[-1]).view(pa.int64())
+    return np.asarray(pc.fill_null(ends, int(LARGEST)).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _in_hexadecimal(halves: Sequence[Ints]) -> pa.Array:
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)
+    content = np.stack(halves, axis=1).astype(">i8").view(np.uint8)
+    text = np.stack((digits[content >> 4], digits[content & 15]), axis=2).reshape(len(content), -1)
+    offsets = np.arange(len(text) + 1, dtype=np.int32) * text.shape[1]
+    return pa.Array.from_buffers(pa.string(), len(text), [None, pa.py_buffer(offsets), pa.py_buffer(text.tobytes())])

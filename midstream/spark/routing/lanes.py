@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from midstream.cql.model import Cast, Column, Expr, Literal, Query, columns_of
 from midstream.cql.plain import plain_type
+from midstream.engine.operators.parts import parts_query
 from midstream.spark.routing.hot import HotKey
 from midstream.spark.routing.shares import Shares
 
@@ -76,7 +77,10 @@ def lanes_of(query: Query, shares: Shares, hot: Sequence[HotKey]) -> tuple[Lane,
 
 
 def cell_query_of(query: Query, lanes: Sequence[Lane]) -> Query:
-    """The query that runs in a cell: its sources are the lanes, in which every event time is an instant already."""
+    """The query that runs in a cell: its sources are the lanes, in which every event time is an instant already.
+
+    With steps it gives out the cell's part of the results.
+    """
     whole = query.tracks_arrivals
     lane_of = {number: lane for lane in lanes for number in lane.inputs}
     inputs = tuple(
@@ -88,7 +92,8 @@ def cell_query_of(query: Query, lanes: Sequence[Lane]) -> Query:
         given = query.schemas[lane.source]
         schemas[lane.name] = pa.schema([pa.field(name, plain_type(given.field(name).type)) for name in lane.columns])
     delays = {lane.name: query.delays[lane.source] for lane in lanes if lane.source in query.delays}
-    return replace(query, inputs=inputs, schemas=schemas, delays=delays, assumed_zones={})
+    cell_query = replace(query, inputs=inputs, schemas=schemas, delays=delays, assumed_zones={})
+    return cell_query if query.step is None else parts_query(cell_query)
 
 
 def _lane(query: Query, shares: Shares, hot: Sequence[HotKey], name: str, numbers: Sequence[int], whole: bool) -> Lane:

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from midstream.cql.describe import expression_text
+from midstream.cql.durations import duration_text
 from midstream.cql.model import Query
+from midstream.engine.operators.parts import Round, rounds_of
 from midstream.spark.routing.hot import HotKey, HotKeys, hot_keys_of
 from midstream.spark.routing.lanes import Lane, cell_query_of, lanes_of
 from midstream.spark.routing.shares import Dimension, Rates, Shares, rates_of, shares_for
@@ -57,7 +59,7 @@ class Routing:
         }
 
     def explain(self) -> str:
-        """The dimensions with their shares, and what copies every stream pays."""
+        """The dimensions with their shares, what copies every stream pays, and how steps are put together."""
         aliases = self.query.aliases
         dimensions = [(self._text(dimension), str(dimension.share)) for dimension in self.shares.dimensions]
         lanes = [
@@ -74,7 +76,21 @@ class Routing:
                 for hot_key in self.hot_keys
             ]
             blocks.append(_table(("hot key", "spread", "values"), hot))
-        return "\n\n".join([f"{self.cells} {'cell' if self.cells == 1 else 'cells'}", *blocks])
+        if self.query.step is not None:
+            blocks.append(f"steps of {duration_text(self.query.step)}")
+            blocks.append(
+                _table(("put together by", "in"), [self._explain_round(current) for current in rounds_of(self.query)])
+            )
+        return "\n\n".join([_count(self.cells, "cell"), *blocks])
+
+    def _explain_round(self, current: Round) -> tuple[str, str]:
+        grouping = current.query.grouping
+        if grouping is None:
+            return "row", _count(self.cells, "partition")
+        if not grouping.keys:
+            return "nothing, because all are one group", _count(1, "partition")
+        keys = ", ".join(expression_text(key, self.query.aliases) for key in grouping.keys)
+        return f"group: {keys}", _count(self.cells, "partition")
 
     def _text(self, dimension: Dimension) -> str:
         aliases = self.query.aliases
@@ -111,6 +127,10 @@ def routing_for(query: Query, cells: int, rates: Rates | None = None, hot_keys: 
     hot = hot_keys_of(query, shares, rates_of(query, rates), hot_keys)
     lanes = lanes_of(query, shares, hot)
     return Routing(query, shares, hot, lanes, cell_query_of(query, lanes))
+
+
+def _count(number: int, of: str) -> str:
+    return f"{number} {of}" if number == 1 else f"{number} {of}s"
 
 
 def find_difference(stored: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:

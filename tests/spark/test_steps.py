@@ -1,0 +1,182 @@
+"""DISTINCT, GROUP BY and TUMBLE on real Spark: rows of several cells form one result, when its step closes.
+
+The same rows, with the watermarks that Spark had, go through an embedded engine, which is compared with DuckDB
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import midstream as ms
+import midstream.spark
+from midstream.spark.hosts import pool
+from midstream.spark.parcels.result_ids import COLUMN
+
+from . import streams
+from .streams import SECOND, Input, Rows, rows_of
+
+JOINED = "FROM a [RANGE 6 SECONDS], b [RANGE 9 SECONDS] WHERE a.k = b.k"
+GROUPS = f"SELECT a.v % 3 AS g, count(*) AS n, sum(b.v) AS s, max(a.v) AS m {JOINED} GROUP BY a.v % 3 HAVING n > 1"
+BUCKETS = "SELECT count(*) AS n FROM a [TUMBLE 4 SECONDS], b [TUMBLE 8 SECONDS] WHERE a.k = b.k GROUP BY a.k, a.v % 2"
+STREAMS = {"groups": GROUPS, "buckets": BUCKETS}
+TEXTS = {
+    "groups": GROUPS,
+    "untold groups": f"SELECT DISTINCT count(*) AS n {JOINED} GROUP BY a.v % 7, b.v % 2",
+    "one group": f"SELECT count(*) AS n, avg(b.v) AS m, count(DISTINCT a.v) AS d {JOINED}",
+    "for ever": "SELECT DISTINCT a.k FROM a [UNBOUNDED], b [UNBOUNDED] WHERE a.k = b.k",
+}
+#: One key has most rows, which are spread over cells.
+HOT = {"a.k": [1]}
+SIZE, BATCHES = 20, 6
+
+
+def some_batches(shift: int) -> list[list[tuple[Any, Any, int | None]]]:
+    """Five seconds a batch, with ties."""
+    return [
+        [((1, 2, 1, 3, None)[(v + shift) % 5], v, (5 * at + v % 6) * SECOND) for v in range(at * SIZE, (at + 1) * SIZE)]
+        for at in range(BATCHES)
+    ]
+
+
+GIVEN = Input({name: some_batches(place) for place, name in enumerate("ab")})
+
+
+def make_engine(text: str, step: str | None = None) -> ms.Engine:
+    schemas = {name: GIVEN.table([]).schema for name in "ab"}
+    return ms.Engine(ms.query(text, schemas, "ts", step=step))
+
+
+def step_of(kind: str) -> str | None:
+    return "10 seconds" if kind == "for ever" else None
+
+
+def without_names(table: pa.Table) -> Rows:
+    """The rows of a result; each has a name of its own."""
+    names = table[COLUMN].to_pylist()
+    assert len(set(names)) == len(names) and all(len(name) == 32 for name in names)
+    return rows_of(table.drop([COLUMN]))
+
+
+@pytest.mark.versions
+def test_batch_frames(spark: Any, tmp_path: Path) -> None:
+    """All steps are closed, and what never ends has no end. Names are those of the result alone."""
+    GIVEN.write(tmp_path)
+    frames = {name: spark.read.parquet(str(tmp_path / name)) for name in "ab"}
+    joins = {
+        kind: ms.spark.sql(text, frames, "ts", partitions=3, step=step_of(kind), hot_keys=HOT, result_id=True)
+        for kind, text in TEXTS.items()
+    }
+    joins["again"] = ms.spark.sql(GROUPS, frames, "ts", partitions=1, result_id=True)
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        found = dict(zip(joins, threads.map(lambda joined: joined.toArrow(), joins.values()), strict=True))
+    everything = {
+        name: GIVEN.table([row for rows in batches for row in rows]) for name, batches in GIVEN.batches.items()
+    }
+    for kind, text in TEXTS.items():
+        engine = make_engine(text, step_of(kind))
+        engine.push(everything, watermark=-SECOND)
+        wanted = rows_of(engine.finish())
+        assert without_names(found[kind]) == wanted and wanted, kind
+    assert found["for ever"]["valid_to"].null_count == found["for ever"].num_rows == 3
+    assert set(found["again"][COLUMN].to_pylist()) == set(found["groups"][COLUMN].to_pylist())
+
+
+def expect(text: str, watermarks: Sequence[int | None], given: Input = GIVEN) -> list[Rows]:
+    """What the batches give that had these watermarks; no row is late."""
+    engine = make_engine(text)
+    found = []
+    for number, watermark in enumerate(watermarks):
+        rows = {name: given.table(batches[number]) for name, batches in given.batches.items() if number < len(batches)}
+        found.append(rows_of(engine.push(rows, watermark=-SECOND if watermark is None else watermark)))
+    return found
+
+
+@pytest.mark.versions
+def test_streams_with_a_restart_and_lost_hosts(spark: Any, tmp_path: Path) -> None:
+    """Each step comes in the batch that closes it, also in one without rows, from engines that go on or are loaded."""
+    first, second = (
+        Input({name: rows[part] for name, rows in GIVEN.batches.items()}) for part in (slice(0, 3), slice(3, None))
+    )
+    first.write(tmp_path)
+    results: dict[str, list[Rows]] = collections.defaultdict(list)
+    marks: dict[str, list[int | None]] = collections.defaultdict(list)
+    places: collections.Counter[str] = collections.Counter()
+    for number, part in enumerate((first, second)):
+        if number:
+            part.write(tmp_path, 3)
+        queries = {}
+        for kind, text in STREAMS.items():
+            frames = {name: streams.stream(spark, tmp_path / name) for name in "ab"}
+            joined = ms.spark.sql(text, frames, "ts", "1 second", partitions=2, hot_keys=HOT, result_id=True)
+            queries[kind] = joined, tmp_path / kind
+        for kind, ran in run_and_kill(queries).items():
+            results[kind] += [without_names(ran.batches[at]) for at in sorted(ran.batches)]
+            marks[kind] += ran.watermarks
+            places.update(report["place"] for reports in ran.reports() for report in reports.values())
+    for kind, text in STREAMS.items():
+        # A run ends with a batch without rows, which closes what the last rows' watermark reached.
+        wanted = expect(text, marks[kind], with_pauses(marks[kind]))
+        assert results[kind] == wanted, kind
+        assert sum(map(bool, wanted)) >= 3
+    assert places["loaded"] > 2 * 2 * len(STREAMS) and places["host"] > 0
+    told = streams.failure(
+        ms.spark.sql(
+            BUCKETS,
+            {name: streams.stream(spark, tmp_path / name) for name in "ab"},
+            "ts",
+            "1 second",
+            partitions=2,
+            hot_keys=HOT,
+            step="16 seconds",
+        ),
+        tmp_path / "buckets",
+    )
+    assert "the checkpoint has steps of 8 seconds, and step= says 16 seconds; give step='8 seconds'" in told
+
+
+def with_pauses(watermarks: Sequence[int | None]) -> Input:
+    """The batches as they came in two runs of three, each with a batch without rows at its end, if there was one."""
+    pauses = len(watermarks) - BATCHES
+    places = [*range(3), *([None] * (pauses - pauses // 2)), *range(3, BATCHES), *([None] * (pauses // 2))]
+    return Input({name: [[] if at is None else rows[at] for at in places] for name, rows in GIVEN.batches.items()})
+
+
+def run_and_kill(queries: dict[str, tuple[Any, Path]]) -> dict[str, streams.StreamRun]:
+    """Run queries at once to the end of what there is; after every second batch their hosts are killed."""
+    runs = {kind: streams.StreamRun() for kind in queries}
+    started = {}
+    for kind, (frame, checkpoint) in queries.items():
+        take = collect_and_kill(runs[kind], frame.sparkSession)
+        writer = frame.writeStream.foreachBatch(take).trigger(availableNow=True).queryName(kind)
+        started[kind] = writer.option("checkpointLocation", str(checkpoint)).start()
+    for kind, query in started.items():
+        query.awaitTermination()
+        runs[kind].progress = list(query.recentProgress)
+    return runs
+
+
+def collect_and_kill(ran: streams.StreamRun, session: Any) -> Callable[[Any, int], None]:
+    take = streams.collector(ran)
+
+    def take_and_kill(results: Any, number: int) -> None:
+        take(results, number)
+        if len(ran.batches) % 2:
+            return
+        run = session.sparkContext.getLocalProperty("spark.jobGroup.id")
+        for path in pool.host_folder().glob(f"{run}-*.sock"):
+            host = pool.connect(path)
+            if host is not None:
+                with host:
+                    os.kill(host.process(), signal.SIGKILL)
+
+    return take_and_kill

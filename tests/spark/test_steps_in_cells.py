@@ -1,0 +1,115 @@
+"""Queries with steps in cells whose engines go on or are loaded from the store, against one engine that never stops.
+
+Every batch is run twice, once on the engine that is there and once on one that is loaded from what the cell has stored,
+and both have to give out the same. What all cells give out is put together as on Spark.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import midstream as ms
+from midstream.spark import processor
+from midstream.spark.parcels.finishing import find_partitions
+from midstream.spark.parcels.result_ids import COLUMN
+from midstream.spark.spec import JoinSpec
+
+from .attempts import Batches, count_rows
+from .finishing_run import put_together
+from .test_attempts import SCHEMA, STATIC, some_rows
+
+PAIR = "FROM a [RANGE 4 SECONDS], b [RANGE 9 SECONDS] WHERE a.k = b.k"
+AGGREGATES = "count(*) AS c, count(b.l) AS l, sum(b.k) AS s, avg(b.d) AS m"
+KINDS = {
+    "distinct": f"SELECT DISTINCT a.t, b.d {PAIR}",
+    "groups": f"SELECT a.t, {AGGREGATES} {PAIR} GROUP BY a.t",
+    "having": f"SELECT b.d, count(*) AS c {PAIR} GROUP BY b.d HAVING c > 1",
+    "untold groups": f"SELECT count(*) % 3 AS c {PAIR} GROUP BY a.t, b.d",
+    "one group": f"SELECT {AGGREGATES} {PAIR}",
+    "buckets": "SELECT a.t, b.d FROM a [TUMBLE 2 SECONDS], b [TUMBLE 3 SECONDS] WHERE a.k = b.k",
+    "bucket groups": "SELECT a.k, count(*) AS c FROM a [TUMBLE 6 SECONDS] GROUP BY a.k",
+    "unbounded": "SELECT a.d, count(*) AS c FROM a [UNBOUNDED], b [RANGE 3 SECONDS] WHERE a.k = b.k GROUP BY a.d",
+    "static": f"SELECT s.name, count(*) AS c {PAIR.replace(' WHERE', ', s WHERE')} AND s.k = a.k GROUP BY s.name",
+}
+NAMES = pa.table({"k": [0, 1, 1, 2], "name": list("pqrs")}, schema=STATIC)
+
+
+def run_batches(kind: str, seed: int) -> int:
+    """Run random batches; the number of results. All that cells give out has to be right, batch by batch."""
+    rng = random.Random(f"{kind} {seed}")
+    text = KINDS[kind]
+    schemas = {"a": SCHEMA, "b": SCHEMA, "s": STATIC}
+    schemas = {name: schema for name, schema in schemas.items() if f" {name} [" in text or f" {name} WHERE" in text}
+    tables = {"s": NAMES} if kind == "static" else {}
+    step = rng.choice(
+        ["6 seconds", "12 seconds"] if "TUMBLE" in text else ["500 milliseconds", "3 seconds", "7 seconds"]
+    )
+    hot = {"a.k": [1]} if "b [RANGE" in text and rng.random() < 0.5 else {}
+    spec = JoinSpec(text, schemas, "ts", cells=rng.choice([1, 3, 4]), hot_keys=hot, step=step)
+    engine = ms.Engine(ms.query(text, schemas=schemas, event_time="ts", step=step), tables=tables)
+    batches = Batches(spec, seed, tables)
+    found = 0
+    now = 10_000
+    names: Counter[str] = Counter()
+    for _ in range(12):
+        now += rng.choice([0, 500, 2_000, 2_000, 15_000]) if rng.random() < 0.8 else rng.randrange(4_000)
+        data = {name: some_rows(rng, rng.choice([0, 1, 5, 20]), now) for name in schemas if name != "s"}
+        with mock.patch.object(processor, "take") as take:
+            batches.run(data, now, take)
+        wanted = engine.push(data, watermark=1000 * now)
+        results = put_together(spec, batches.output, rng, with_ids=True)
+        whole = pa.Table.from_batches(results) if results else None
+        got = Counter() if whole is None else count_rows(whole.drop([COLUMN]))
+        assert got == count_rows(wanted)
+        names.update(() if whole is None else whole[COLUMN].to_pylist())
+        found += wanted.num_rows
+    assert not names or max(names.values()) == 1
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_cells_that_are_loaded_at_any_time_give_the_whole(kind: str, seed: int) -> None:
+    assert run_batches(kind, seed) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_seeds(kind: str) -> None:
+    assert sum(run_batches(kind, seed) for seed in range(100, 140)) > 0
+
+
+def test_by_the_watermark_too_much_would_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests above notice what goes wrong if rows were kept only as long as a plain join needs them."""
+    monkeypatch.setattr(JoinSpec, "kept_from", lambda self, watermark: watermark)
+    with pytest.raises(AssertionError):
+        run_batches("buckets", 0)
+
+
+def test_what_is_equal_comes_together() -> None:
+    odd = np.array([0.0, -0.0, np.nan, np.nan, 1.5, 1.5])
+    odd.view(np.int64)[3] += 1  # another NaN
+    table = pa.table({"x": odd, "s": ["a"] * 6, "n": range(6)})
+    for partitions in range(2, 9):
+        places = find_partitions(table, 2, partitions).tolist()
+        assert places[::2] == places[1::2] and max(places) < partitions
+    several = pa.table({"x": range(1_000)})
+    assert min(Counter(find_partitions(several, 1, 4).tolist()).values()) > 150
+
+
+def test_explain_tells_how_steps_are_put_together() -> None:
+    def told(kind: str) -> str:
+        schemas = {name: SCHEMA for name in "ab" if f" {name} [" in KINDS[kind]}
+        return JoinSpec(KINDS[kind], schemas, "ts", cells=4).routing.explain().partition("steps of ")[2]
+
+    assert told("groups") == "900 milliseconds\n\nput together by  in\ngroup: a.t       4 partitions"
+    assert told("untold groups").endswith("in\ngroup: a.t, b.d  4 partitions\nrow              4 partitions")
+    assert told("distinct").endswith("in\nrow              4 partitions")
+    assert "one group  1 partition" in told("one group")
+    assert told("buckets").startswith("6 seconds\n")
