@@ -133,7 +133,7 @@ def _simpler_ways(way: Way) -> Iterator[Way]:
     for place in range(len(way.events)):
         yield dataclasses.replace(way, events=way.events[:place] + way.events[place + 1 :])
     plain = Way(way.plan)
-    for name in ("executor", "chunk_rows", "piece_bytes", "in_pieces", "evicts"):
+    for name in ("executor", "chunk_rows", "piece_bytes", "in_pieces", "evicts", "is_tiny"):
         if getattr(way, name) != getattr(plain, name):
             yield dataclasses.replace(way, **{name: getattr(plain, name)})
 

@@ -8,15 +8,12 @@ out, that a second one gives nothing, that no state is left, and counters.
 from __future__ import annotations
 
 import collections
-import contextlib
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 import midstream as ms
-from midstream.engine.input import batch
 from midstream.migrate import STRATEGIES
 from midstream.migrate.begin import find_strategy
 
@@ -25,9 +22,10 @@ from ..migrate.changes import fit_budget
 from ..oracle.compare import Rows, difference, multiset, rows_of
 from ..oracle.dress import dress_push, watermark_argument
 from ..oracle.report import describe
-from ..oracle.run import Mismatch, large_from
+from ..oracle.run import Mismatch
 from ..oracle.spec import Row, pushed_table
 from .cases import Expected, expect
+from .limits import make_small
 from .spec import TemporalCase, find_validity
 from .ways import Change, Restart, Way
 
@@ -181,17 +179,5 @@ class Run:
 
 def check_run(case: TemporalCase, query: Any, expected: Expected, way: Way, tally: Tally) -> None:
     """Run the case in this way."""
-    with small_chunks(way.chunk_rows), large_from(way.piece_bytes):
+    with make_small(way):
         Run(case, query, expected, way, tally).check()
-
-
-@contextlib.contextmanager
-def small_chunks(rows: int | None) -> Iterator[None]:
-    """Have the engine cut pushes into chunks of so many rows; None leaves its own limit."""
-    before = batch.CHUNK_ROWS, batch._SAMPLED
-    if rows is not None:
-        batch.CHUNK_ROWS, batch._SAMPLED = rows, 1
-    try:
-        yield
-    finally:
-        batch.CHUNK_ROWS, batch._SAMPLED = before

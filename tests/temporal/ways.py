@@ -48,7 +48,10 @@ class Restart:
 
 @dataclass(frozen=True)
 class Way:
-    """`chunk_rows` and `piece_bytes` are how small pushes and values are cut; None leaves the engine's own limits."""
+    """`chunk_rows` and `piece_bytes` are how small pushes and values are cut; None leaves the engine's own limits.
+
+    With `is_tiny`, other limits of its stages are tiny too, see `limits`.
+    """
 
     plan: str | None = None
     executor: str = "tree"
@@ -57,12 +60,13 @@ class Way:
     piece_bytes: int | None = None
     in_pieces: bool = False
     evicts: bool = False
+    is_tiny: bool = False
 
     def text(self) -> str:
         parts = [f"plan {self.plan} on {self.executor}"]
         parts += [f"chunks of {self.chunk_rows} rows"] * (self.chunk_rows is not None)
         parts += [f"pieces of {self.piece_bytes} bytes"] * (self.piece_bytes is not None)
-        parts += ["push_batches"] * self.in_pieces + ["evicting"] * self.evicts
+        parts += ["push_batches"] * self.in_pieces + ["evicting"] * self.evicts + ["tiny limits"] * self.is_tiny
         return ", ".join([*parts, *(str(event) for event in self.events)])
 
 
@@ -91,6 +95,7 @@ def draw_way(case: Case, rng: random.Random) -> Way:
         piece_bytes=rng.choice([None, None, None, 1, 50, 400]),
         in_pieces=rng.random() < 0.2,
         evicts=rng.random() < 0.4,
+        is_tiny=rng.random() < 0.5,
     )
 
 
