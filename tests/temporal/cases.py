@@ -17,7 +17,8 @@ from .queries import Draft, draw_query
 from .snapshots import find_history
 from .spec import TemporalCase
 
-ROWS = (6, 12, 20, 30, 45)
+#: Mostly few rows; enough now and then for long histories of one group.
+ROWS = (6, 12, 20, 30, 45) * 5 + (200,)
 FEW_ROWS = (4, 7, 10)
 FEWEST_RESULTS, MOST_RESULTS = 4, 2_000
 ATTEMPTS = 4
