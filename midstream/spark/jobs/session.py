@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ def local_session(cores: int, options: Mapping[str, str] | None = None) -> Any:
     """
     from pyspark.sql import SparkSession
 
+    logging.getLogger().addFilter(is_no_interrupt)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{cores}]").appName("midstream")
     settings = {
@@ -37,3 +39,11 @@ def local_session(cores: int, options: Mapping[str, str] | None = None) -> Any:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Whether a record tells of something else than Ctrl-C: Py4J logs one that comes amid a call, and raises it too.
+
+    Who has pressed the keys need not be told, least of all by a traceback.
+    """
+    return record.exc_info is None or record.exc_info[0] is not KeyboardInterrupt

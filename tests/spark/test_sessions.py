@@ -1,0 +1,27 @@
+"""Sessions of our own commands: what they keep quiet about."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from midstream.spark.jobs.session import is_no_interrupt
+
+
+def test_an_interrupt_amid_a_call_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    root = logging.getLogger()
+    root.addFilter(is_no_interrupt)
+    try:
+        for problem in (KeyboardInterrupt(), ValueError()):
+            try:
+                raise problem
+            except BaseException:
+                logging.exception("%s while sending command", type(problem).__name__)
+        logging.error("something else")
+    finally:
+        root.removeFilter(is_no_interrupt)
+    assert [record.getMessage() for record in caplog.records] == [
+        "ValueError while sending command",
+        "something else",
+    ]
