@@ -15,9 +15,9 @@ from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.registry import executor_names
 from midstream.engine.stats import EngineStats, StateStats
 from midstream.migrate.record import Migration
-from midstream.plan.draw import JOIN
+from midstream.plan.draw import JOIN, symbol_of
 from midstream.plan.picture import AMBER, Card, draw_picture
-from midstream.plan.tree import Leaf, Node, Plan
+from midstream.plan.tree import Leaf, Node, Plan, SetNode
 
 
 def count_text(number: int, noun: str) -> str:
@@ -44,7 +44,9 @@ def engine_html(
         if isinstance(node, Leaf):
             return _window_card(query, node.input, windows)
         if node is plan.root:
-            return Card(JOIN, (count_text(stats.rows_out, "result"),))
+            return Card(symbol_of(plan, node), (count_text(stats.rows_out, "result"),))
+        if isinstance(node, SetNode):
+            return Card(node.word)
         state = states.get(tuple(plan.aliases[number] for number in _leaves(node)))
         return Card(JOIN, () if own else ("no state",)) if state is None else _state_card(state)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from midstream.cql.describe import describe, expression_text
 from midstream.cql.model import Band, Query
-from midstream.plan import Join, Node, Plan, default_plan, outline
+from midstream.plan import Join, Node, Plan, SetNode, default_plan, outline
 
 
 def explain(query: Query, plan: Plan | None = None) -> str:
@@ -23,6 +23,8 @@ def explain(query: Query, plan: Plan | None = None) -> str:
 def describe_work(query: Query, node: Node) -> Iterator[str]:
     """What a node does, in words: the filters of an input, or the predicates that can first be tested at this join."""
     aliases = query.aliases
+    if isinstance(node, SetNode):
+        return
     if not isinstance(node, Join):
         for expr in query.inputs[node.input].filters:
             yield f"filter {expression_text(expr, aliases)}"

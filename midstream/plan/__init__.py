@@ -3,6 +3,16 @@
 from midstream.plan.choose import default_plan
 from midstream.plan.draw import draw, outline
 from midstream.plan.notation import parse_plan
-from midstream.plan.tree import Join, Leaf, Node, Plan
+from midstream.plan.tree import Join, Leaf, Node, Plan, SetNode
 
-__all__ = ["Join", "Leaf", "Node", "Plan", "default_plan", "draw", "outline", "parse_plan"]
+__all__ = [
+    "Join",
+    "Leaf",
+    "Node",
+    "Plan",
+    "SetNode",
+    "default_plan",
+    "draw",
+    "outline",
+    "parse_plan",
+]

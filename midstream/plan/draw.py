@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from midstream.plan.tree import Leaf, Node, Plan
+from midstream.plan.tree import Leaf, Node, Plan, SetNode
 
 JOIN = "⋈"
 _GAP = 3
@@ -39,7 +39,7 @@ def draw(plan: Plan, label: Label | None = None) -> str:
     """
     done: dict[Node, _Block] = {}
     for node in plan.nodes():
-        head = [_name(plan, node), *(label(node).splitlines() if label else ())]
+        head = [symbol_of(plan, node), *(label(node).splitlines() if label else ())]
         if isinstance(node, Leaf):
             done[node] = _column(head)
         else:
@@ -65,7 +65,7 @@ def outline(plan: Plan, label: Label | None = None) -> str:
     while pending:
         node, first, rest = pending.pop()
         texts = (label(node).splitlines() if label else []) or [""]
-        rows.append((first + _name(plan, node), texts[0]))
+        rows.append((first + symbol_of(plan, node), texts[0]))
         below = rest if isinstance(node, Leaf) else rest + "│"
         rows += [(below, text) for text in texts[1:]]
         if not isinstance(node, Leaf):
@@ -75,7 +75,10 @@ def outline(plan: Plan, label: Label | None = None) -> str:
     return "\n".join(f"{tree:<{width}}{text}".rstrip() for tree, text in rows)
 
 
-def _name(plan: Plan, node: Node) -> str:
+def symbol_of(plan: Plan, node: Node) -> str:
+    """What a node is drawn as: an alias, the sign of a join, or the word of a set operation."""
+    if isinstance(node, SetNode):
+        return node.word
     return plan.text(node) if isinstance(node, Leaf) else JOIN
 
 

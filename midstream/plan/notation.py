@@ -1,8 +1,9 @@
 """Plan text: ``((R S) T) U``, read and checked; `str(plan)` writes it.
 
-A plan is two parts side by side, and a part is an input's alias or a pair in parentheses. The outer parentheses may be
-left out, aliases match without regard to case, and an alias that is not one plain word stands in double quotes or
-backticks, a quote inside it doubled. Reading goes from left to right with a stack of open parentheses, so the depth of
+A plan is two parts side by side, and a part is an input's alias or a pair in parentheses. Between two parts may stand a
+set operation: ``union``, ``minus`` or ``intersect``. The outer parentheses may be left out, words match without regard
+to case, and an alias that is not one plain word, or is the word of an operator, stands in double quotes or backticks, a
+quote inside it doubled. Reading goes from left to right with a stack of open parentheses, so the depth of
 a plan is not limited by the depth of Python's own stack.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from midstream.errors import PlanError, did_you_mean, shown
-from midstream.plan.tree import Join, Leaf, Node, Plan, notation_of, quoted
+from midstream.plan.tree import OPERATOR_WORDS, SET_WORDS, Join, Leaf, Node, Plan, SetNode, notation_of, quoted
 
 _TOKEN = re.compile(
     r"""\s*(?: (?P<open>\() | (?P<close>\)) | "(?P<double>(?:[^"]|"")*)" | `(?P<backtick>(?:[^`]|``)*)`
@@ -31,11 +32,15 @@ class _Token:
 
 @dataclass
 class _Group:
-    """An open parenthesis, or the whole text: where it is, where its first part is, and the parts read so far."""
+    """An open parenthesis, or the whole text: where it is, where its first part is, and what was read so far.
+
+    `words` are the set operations, each with how many parts stand before it.
+    """
 
     at: int
     first: int = 0
     parts: list[Node] = field(default_factory=list)
+    words: list[tuple[int, _Token]] = field(default_factory=list)
 
     def add(self, part: Node, at: int) -> None:
         if not self.parts:
@@ -48,6 +53,8 @@ def parse_plan(text: str, aliases: Sequence[str]) -> Plan:
 
     >>> print(parse_plan("(r s) t", ["R", "S", "T"]))
     ((R S) T)
+    >>> print(parse_plan("(R S) union T", ["R", "S", "T"]))
+    ((R S) union T)
     >>> parse_plan("(R X) T", ["R", "S", "T"])
     Traceback (most recent call last):
     midstream.errors.PlanError: plan: unknown input 'X' at column 4; inputs: R, S, T
@@ -77,6 +84,8 @@ class _Reader:
                     raise self._error(f"')' {self._where(token.at)} closes nothing; take it out or open it with '('")
                 group = groups.pop()
                 groups[-1].add(self._pair(group), group.at)
+            elif token.kind == "operator":
+                groups[-1].words.append((len(groups[-1].parts), token))
             else:
                 groups[-1].add(self._leaf(token), token.at)
         if len(groups) > 1:
@@ -95,7 +104,8 @@ class _Reader:
                 quote = '"' if kind == "double" else "`"
                 yield _Token("alias", value.replace(quote * 2, quote), match.start(kind) - 1)
             elif kind == "word":
-                yield _Token("alias", value, match.start(kind))
+                is_operator = value.lower() in OPERATOR_WORDS
+                yield _Token("operator" if is_operator else "alias", value, match.start(kind))
             elif kind == "other":
                 right = "separate inputs by blanks" if value == "," else f"close it with {value}"
                 what = "unexpected ','" if value == "," else f"open quote {value}"
@@ -116,6 +126,8 @@ class _Reader:
 
     def _pair(self, group: _Group) -> Node:
         parts = group.parts
+        for before, token in group.words:
+            self._check_operator(token, before == 1 and len(parts) == 2 and len(group.words) == 1)
         if not parts:
             whole = not self.text.strip()
             what = "the text is empty" if whole else f"nothing between the parentheses {self._where(group.at)}"
@@ -123,6 +135,8 @@ class _Reader:
             raise self._error(f"{what}; write a plan like {example}; inputs: {self._inputs}")
         if len(parts) == 1:
             return parts[0]
+        if len(parts) == 2 and group.words:
+            return SetNode(group.words[0][1].value.lower(), parts[0], parts[1])
         if len(parts) == 2:
             return Join(parts[0], parts[1])
         example = self._example([notation_of(part, self.aliases) for part in parts])
@@ -130,6 +144,14 @@ class _Reader:
             f"{len(parts)} parts side by side {self._where(group.first)}; "
             f"a join has two: bracket pairs, for example {example}"
         )
+
+    def _check_operator(self, token: _Token, is_between_two: bool) -> None:
+        word = token.value.lower()
+        if word in SET_WORDS and is_between_two:
+            return
+        right = f"stands between two parts, as in (a {word} b)" if word in SET_WORDS else "is no part of a plan yet"
+        hint = f'; the input of that name is written "{token.value}"' if word in self.numbers else ""
+        raise self._error(f"{token.value!r} {self._where(token.at)} {right}{hint}")
 
     @staticmethod
     def _example(parts: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 
-from midstream.plan.draw import JOIN
+from midstream.plan.draw import symbol_of
 from midstream.plan.tree import Leaf, Node, Plan
 
 AMBER = "#d97706"
@@ -57,7 +57,7 @@ def draw_picture(plan: Plan, card: Callable[[Node], Card] | None = None) -> str:
     >>> drawn.startswith("<svg") and drawn.count("<rect") == 5 and drawn.count("<path") == 4
     True
     """
-    tell = card or (lambda node: Card(plan.text(node) if isinstance(node, Leaf) else JOIN))
+    tell = card or (lambda node: Card(symbol_of(plan, node)))
     done: dict[Node, _Subtree] = {}
     for node in plan.nodes():
         below = None if isinstance(node, Leaf) else _beside(done.pop(node.left), done.pop(node.right))

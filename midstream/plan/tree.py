@@ -11,17 +11,29 @@ A plan is a binary tree over the inputs of a query, each exactly once, in any sh
 
 Every node stands for a state. What a state holds depends only on the set of inputs below it, never on their order or
 shape, so `Node.inputs` is a state's identity: a plan change keeps every state whose set occurs in both plans.
+
+The branches of a set operation are trees of their own, and set operations stand above them::
+
+        union
+       ┌──┴──┐
+       ⋈     T
+     ┌─┴─┐
+     R   S
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from midstream.errors import PlanError, shown
 
+#: The words of set operations in plan text; EXCEPT is called minus.
+SET_WORDS = ("union", "minus", "intersect")
+#: Words that are no aliases unless they are quoted.
+OPERATOR_WORDS = (*SET_WORDS, "distinct", "group")
 _PLAIN = re.compile(r'[^\s()"`,]+')
 
 
@@ -60,11 +72,32 @@ class Join:
         object.__setattr__(self, "inputs", self.left.inputs | self.right.inputs)
 
 
-Node = Leaf | Join
+@dataclass(frozen=True)
+class SetNode:
+    """A set operation of two subtrees, by its word in plan text; whether equal rows count is the query's to say.
+
+    >>> sorted(SetNode("minus", Leaf(0), Leaf(1)).inputs)
+    [0, 1]
+    """
+
+    word: str
+    left: Node
+    right: Node
+    inputs: frozenset[int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.word not in SET_WORDS:
+            raise PlanError(f"plan: {shown(self.word)} is no set operation; give one of {', '.join(SET_WORDS)}")
+        for side in (self.left, self.right):
+            _check_tree(side)
+        object.__setattr__(self, "inputs", self.left.inputs | self.right.inputs)
+
+
+Node = Leaf | Join | SetNode
 
 
 def _check_tree(node: Node) -> None:
-    if not isinstance(node, Leaf | Join):
+    if not isinstance(node, Leaf | Join | SetNode):
         raise PlanError(f"plan: {shown(node)} is no tree; give a Join of two trees, or a Leaf")
 
 
@@ -98,7 +131,7 @@ class Plan:
         inputs = f"inputs: {', '.join(self.aliases)}"
         seen: set[int] = set()
         for node in self.nodes():
-            if isinstance(node, Join):
+            if not isinstance(node, Leaf):
                 continue
             if not 0 <= node.input < len(self.aliases):
                 right = f"numbers go from 0 to {len(self.aliases) - 1}" if self.aliases else "there are no inputs"
@@ -106,12 +139,15 @@ class Plan:
             if node.input in seen:
                 raise PlanError(f"plan: input '{self.aliases[node.input]}' is used twice; {inputs}")
             seen.add(node.input)
+        self._check_left_out(seen)
+
+    def _check_left_out(self, seen: Container[int]) -> None:
         left_out = [alias for number, alias in enumerate(self.aliases) if number not in seen]
         if left_out:
             names = ", ".join(f"'{alias}'" for alias in left_out)
             are = "is" if len(left_out) == 1 else "are"
             noun = "input" if len(left_out) == 1 else "inputs"
-            raise PlanError(f"plan: {noun} {names} {are} left out of {self}; {inputs}")
+            raise PlanError(f"plan: {noun} {names} {are} left out of {self}; inputs: {', '.join(self.aliases)}")
 
     def nodes(self) -> Iterator[Node]:
         """All nodes, children before their parents and left before right: the order in which a batch passes."""
@@ -120,6 +156,21 @@ class Plan:
     def joins(self) -> Iterator[Join]:
         """The joins among `nodes`; the last one is the root."""
         return (node for node in self._post_order if isinstance(node, Join))
+
+    @cached_property
+    def branches(self) -> tuple[Plan, ...]:
+        """The plans below the set operations, from left to right; the plan itself if there are none."""
+        if not isinstance(self.root, SetNode):
+            return (self,)
+        roots: list[Node] = []
+        pending = [self.root.right, self.root.left]
+        while pending:
+            node = pending.pop()
+            if isinstance(node, SetNode):
+                pending += (node.right, node.left)
+            else:
+                roots.append(node)
+        return tuple(BranchPlan(self.aliases, root) for root in roots)
 
     def text(self, node: Node) -> str:
         """The notation of one subtree: `(R S)`."""
@@ -144,9 +195,16 @@ class Plan:
         while pending:
             node = pending.pop()
             found.append(node)
-            if isinstance(node, Join):
+            if not isinstance(node, Leaf):
                 pending += (node.left, node.right)
         return tuple(reversed(found))
+
+
+class BranchPlan(Plan):
+    """The plan of one branch of a set operation: a tree over some of the inputs, under the numbers of the whole."""
+
+    def _check_left_out(self, seen: Container[int]) -> None:
+        pass
 
 
 def notation_of(node: Node, aliases: Sequence[str]) -> str:
@@ -157,15 +215,16 @@ def notation_of(node: Node, aliases: Sequence[str]) -> str:
     """
     if isinstance(node, Leaf):
         return quoted(aliases[node.input])
-    return f"({notation_of(node.left, aliases)} {notation_of(node.right, aliases)})"
+    word = f"{node.word} " if isinstance(node, SetNode) else ""
+    return f"({notation_of(node.left, aliases)} {word}{notation_of(node.right, aliases)})"
 
 
 def quoted(alias: str) -> str:
-    """An alias as plan text has it: in double quotes if it would not be read as one word.
+    """An alias as plan text has it: in double quotes if it would not be read as one word, or as an operator.
 
-    >>> quoted("orders"), quoted("my orders")
-    ('orders', '"my orders"')
+    >>> quoted("orders"), quoted("my orders"), quoted("Union")
+    ('orders', '"my orders"', '"Union"')
     """
-    if _PLAIN.fullmatch(alias):
+    if _PLAIN.fullmatch(alias) and alias.lower() not in OPERATOR_WORDS:
         return alias
     return '"' + alias.replace('"', '""') + '"'

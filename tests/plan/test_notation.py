@@ -88,3 +88,41 @@ def test_any_text_gives_a_plan_or_a_plan_error(text: str) -> None:
 def test_every_plan_can_be_drawn(plan: Plan) -> None:
     for picture in (draw(plan, lambda node: f"{len(node.inputs)}\nrows"), outline(plan, lambda node: "")):
         assert picture.count("⋈") >= len(list(plan.joins()))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a union (b c)", "(a union (b c))"),
+        ("(a MINUS b) Intersect c", "((a minus b) intersect c)"),
+    ],
+)
+def test_set_operations(text: str, expected: str) -> None:
+    plan = parse_plan(text, "abc")
+    assert str(plan) == expected
+    assert parse_plan(str(plan), "abc") == plan
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("union a b", "'union' at column 1 stands between two parts, as in (a union b)"),
+        ("a b union", "'union' at column 5 stands between two parts, as in (a union b)"),
+        ("a union minus b", "'union' at column 3 stands between two parts, as in (a union b)"),
+        ("a union b union c", "'union' at column 3 stands between two parts, as in (a union b)"),
+        ("(minus) a", "'minus' at column 2 stands between two parts, as in (a minus b)"),
+        ("distinct(a) b", "'distinct' at column 1 is no part of a plan yet"),
+        ("a group", "'group' at column 3 is no part of a plan yet; the input of that name is written \"group\""),
+    ],
+)
+def test_misplaced_operators(text: str, what: str) -> None:
+    with pytest.raises(PlanError) as problem:
+        parse_plan(text, ["a", "b", "c", "group"])
+    assert str(problem.value) == f"plan: {what}"
+
+
+@pytest.mark.parametrize("word", ["union", "Minus", "INTERSECT", "distinct", "Group"])
+def test_an_alias_that_is_an_operator_is_quoted(word: str) -> None:
+    plan = parse_plan(f'"{word}" b', [word, "b"])
+    assert str(plan) == f'("{word}" b)'
+    assert parse_plan(str(plan), [word, "b"]) == plan

@@ -18,7 +18,7 @@ from typing import Literal
 
 from midstream.cql.model import Query
 from midstream.engine.joins.access import path_into
-from midstream.plan.tree import Leaf, Node, Plan
+from midstream.plan.tree import Join, Leaf, Node, Plan
 
 Fate = Literal["kept", "indexed anew", "computed", "given up"]
 
@@ -55,12 +55,16 @@ class StateChange:
 
 
 def state_shapes(query: Query, plan: Plan, keeps_root: bool = False) -> tuple[StateShape, ...]:
-    """The states of a plan whose joins keep their combinations, children first; the root has none or keeps results."""
+    """The states of a plan whose joins keep their combinations, children first.
+
+    The root of each branch has none, or keeps results.
+    """
     shapes: list[StateShape] = []
 
     def walk(node: Node) -> tuple[int, ...]:
         if isinstance(node, Leaf):
             return (node.input,)
+        assert isinstance(node, Join), "set operations stand above all joins"
         left, right = walk(node.left), walk(node.right)
         for child, inside, outside in ((node.left, left, right), (node.right, right, left)):
             if not isinstance(child, Leaf):
@@ -68,9 +72,10 @@ def state_shapes(query: Query, plan: Plan, keeps_root: bool = False) -> tuple[St
                 shapes.append(StateShape(inside, path.signature, path.driver))
         return left + right
 
-    everything = walk(plan.root)
-    if keeps_root and not isinstance(plan.root, Leaf):
-        shapes.append(StateShape(everything, _RESULTS, everything[0]))
+    for branch in plan.branches:
+        everything = walk(branch.root)
+        if keeps_root and not isinstance(branch.root, Leaf):
+            shapes.append(StateShape(everything, _RESULTS, everything[0]))
     place_of = {join.inputs: place for place, join in enumerate(plan.joins())}
     return tuple(sorted(shapes, key=lambda shape: place_of[shape.identity]))
 
