@@ -16,7 +16,7 @@ from midstream.cql.model import Aggregate, Literal
 from midstream.engine.compiling import all_kernels, tell_compiling
 from midstream.engine.operators.aggregates import make_accumulator
 from midstream.engine.operators.aggregates.pairs import Pairs
-from midstream.kernels import partition
+from midstream.kernels import partition, sets
 from midstream.kernels.types import Combos
 from midstream.state.join_state import Access, JoinState
 from midstream.state.missing import Box, Cause
@@ -75,6 +75,7 @@ def warm_up(run: Callable[[str, dict[str, pa.Schema], list[dict[str, pa.Table]]]
         _evict_entries()
         _route_rows()
         _accumulate()
+        _combine()
 
 
 def _renumber_a_box() -> None:
@@ -114,6 +115,13 @@ def _accumulate() -> None:
         accumulator.apply(groups, signs, np.repeat(words, 2, axis=0), np.array([0, 1]))
         if isinstance(accumulator, Pairs):
             accumulator.forget()
+
+
+def _combine() -> None:
+    """A set operation of two branches, of which one has a row for a while."""
+    offsets, moments, signs = np.array([0, 2]), np.array([1, 2]), np.array([1, -1])
+    program = np.array([0, 1, sets.UNION])
+    sets.find_runs((offsets, moments, signs), np.zeros(2, np.int64), np.zeros((1, 2), np.int64), program, 0, 9)
 
 
 def _rows(place: int) -> pa.Table:
