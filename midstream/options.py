@@ -19,7 +19,7 @@ from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.registry import find_executor
 from midstream.errors import EngineError, PlanError, QueryError, did_you_mean, shown
 from midstream.migrate import DEFAULT_STRATEGY, STRATEGIES, Strategy
-from midstream.plan import Plan, default_plan, parse_plan
+from midstream.plan import Plan, default_plan, fit_plan, read_plan
 from midstream.tables import type_name
 
 DEFAULT_LATE_LIMIT = 100_000
@@ -151,7 +151,7 @@ def choose_plan(query: Query, plan: Plan | str | None) -> Plan:
     if plan is None:
         return default_plan(query)
     if isinstance(plan, Plan):
-        return Plan(query.aliases, plan.root)
+        return fit_plan(plan, query)
     if isinstance(plan, str):
-        return parse_plan(plan, query.aliases)
+        return read_plan(plan, query)
     raise PlanError(f"plan: got {shown(plan)}; write text such as '{default_plan(query)}', or give a Plan")

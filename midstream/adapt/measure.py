@@ -25,6 +25,7 @@ from midstream.adapt.load import InputLoad, Inputs, Load
 from midstream.adapt.sample import Moment, Sample
 from midstream.adapt.zhu import Costs
 from midstream.cql.model import Query
+from midstream.errors import EngineError
 from midstream.plan.tree import Plan
 
 SAMPLE_ROWS = 200_000
@@ -73,6 +74,8 @@ def measure(
     >>> found.rows, round(found.load.inputs[0].rate), round(found.load.match_rate({1, 2}), 2)
     (12000, 100, 0.02)
     """
+    if query.parts:
+        raise EngineError("measure: the query combines several joins by set operations; measure them one by one")
     sample = Sample(query, old, data)
     moments: list[Moment] = []
     steps = _choose_sizes(min(rows, sample.rows_given))

@@ -162,7 +162,7 @@ def explain(
     from midstream.app.data import read_tables
     from midstream.app.explain import explain as explained
     from midstream.app.schemas import check_given, read_event_times, read_schemas
-    from midstream.plan import default_plan, parse_plan
+    from midstream.plan import default_plan, read_plan
 
     written = _query_text(query_file, text)
     schemas = read_schemas(schema or [])
@@ -174,14 +174,14 @@ def explain(
         assume_zone=assume_zone,
         step=step,
     )
-    given = None if plan is None else parse_plan(plan, query.aliases)
+    given = None if plan is None else read_plan(plan, query)
     if migrate is None:
         print(explained(query, given))
         return
     from midstream.adapt import estimate, measure
     from midstream.app.explain_migration import explain_migration
 
-    old, new = given or default_plan(query), parse_plan(migrate, query.aliases)
+    old, new = given or default_plan(query), read_plan(migrate, query)
     measured = measure(query, old, new, tables) if tables else None
     print(explain_migration(estimate(query, old, new, measured, push_rows=push_rows)))
 

@@ -8,17 +8,20 @@ from collections.abc import Iterator, Sequence
 from midstream.cql.durations import duration_text
 from midstream.cql.model import (
     OF_AGGREGATES,
+    OF_BRANCHES,
     OF_KEYS,
     Aggregate,
     Band,
     Call,
     Cast,
     Column,
+    Combination,
     Expr,
     Grouping,
     Input,
     Literal,
     Query,
+    SetOperation,
 )
 
 _INFIX = {
@@ -39,7 +42,7 @@ _INFIX = {
     "like": "LIKE",
 }
 
-_OF_GROUPS = {OF_KEYS: "key", OF_AGGREGATES: "aggregate"}
+_OF_OTHERS = {OF_KEYS: "key", OF_AGGREGATES: "aggregate", OF_BRANCHES: "column"}
 
 
 def describe(query: Query) -> str:
@@ -65,8 +68,8 @@ def expression_text(expr: Expr, aliases: Sequence[str] | None = None) -> str:
     >>> expression_text(Call("lt", (Column(0, "x", pa.int64()), Literal(3, pa.int64())), pa.bool_()))
     '#0.x < 3'
     """
-    if isinstance(expr, Column) and expr.input in _OF_GROUPS:
-        return f"{_OF_GROUPS[expr.input]} {expr.name}"
+    if isinstance(expr, Column) and expr.input in _OF_OTHERS:
+        return f"{_OF_OTHERS[expr.input]} {expr.name}"
     if isinstance(expr, Column):
         return f"{_quote(aliases[expr.input]) if aliases is not None else f'#{expr.input}'}.{_quote(expr.name)}"
     if isinstance(expr, Literal):
@@ -86,7 +89,31 @@ def _quote(name: str) -> str:
     return name if name.isidentifier() else "`" + name.replace("`", "``") + "`"
 
 
+def combination_text(combination: Combination) -> str:
+    """How branches are combined, by their numbers.
+
+    >>> combination_text(SetOperation("except", False, 0, SetOperation("union", True, 1, 2)))
+    '(0 EXCEPT (1 UNION ALL 2))'
+    """
+    if not isinstance(combination, SetOperation):
+        return str(combination)
+    return f"({combination_text(combination.left)} {combination.name} {combination_text(combination.right)})"
+
+
 def _lines(query: Query) -> Iterator[str]:
+    for number, part in enumerate(query.parts):
+        yield f"branch {number}:"
+        yield from (f"  {line}" for line in _branch_lines(part))
+    if query.combination is None:
+        yield from _branch_lines(query)
+    else:
+        yield f"combined as {combination_text(query.combination)}"
+        for output in query.outputs:
+            yield f"output {output.name} {output.expr.type}"
+    yield f"time {query.time_type}" + ("" if query.step is None else f" in steps of {duration_text(query.step)}")
+
+
+def _branch_lines(query: Query) -> Iterator[str]:
     aliases = query.aliases
     for relation in query.inputs:
         yield _input_line(query, relation)
@@ -106,7 +133,6 @@ def _lines(query: Query) -> Iterator[str]:
         yield f"output {output.name} {output.expr.type}: {expression_text(output.expr, aliases)}"
     if query.is_distinct:
         yield "distinct outputs"
-    yield f"time {query.time_type}" + ("" if query.step is None else f" in steps of {duration_text(query.step)}")
 
 
 def _grouping_lines(grouping: Grouping, aliases: Sequence[str]) -> Iterator[str]:

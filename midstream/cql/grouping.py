@@ -158,7 +158,7 @@ def read_grouping(reader: SelectReader, select: exp.Select, selected: Sequence[S
     condition = None if having is None else filtering.condition(having.this)
     if group is None and not reader.aggregates:
         if having is not None:
-            token = reader.source.find(0, len(reader.source.text), TokenType.HAVING)
+            token = reader.source.find(*reader.source.span, TokenType.HAVING)
             right = "write WHERE, or add GROUP BY or an aggregate"
             raise reader.source.error(token or having, "HAVING stands without a grouping", right)
         return GroupedOutputs(tuple(column.output for column in selected), None)
@@ -191,7 +191,7 @@ def check_rows(reader: Reader, selected: Sequence[Selected], taker: str) -> None
 
 def _read_keys(reader: _KeyReader, group: exp.Group) -> dict[Expr, Column]:
     """The keys, each once, and the columns that stand for them. Constants split no group and are left out."""
-    token = reader.source.find(0, len(reader.source.text), TokenType.GROUP_BY)
+    token = reader.source.find(*reader.source.span, TokenType.GROUP_BY)
     if "all" in group.args and group.args["all"] is not None:
         word = "ALL" if group.args["all"] else "DISTINCT"
         raise reader.source.error(token or group, f"GROUP BY {word} is not supported", _KEYS_TEXT)

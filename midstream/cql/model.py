@@ -10,13 +10,19 @@ the order of FROM and everything else refers to them by that number. WHERE has b
 
 What stands above the joins is told apart from them: DISTINCT, a *grouping* with its aggregates, and the *step* in which
 their results are given out.
+
+A set operation combines *branches*: each is a query of its own, with its inputs numbered from 0 on. The query that they
+make up has the inputs of all of them, one branch after the other, and everything that windows and joins are about is
+there under these numbers. What stands above the joins is told by the branches alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Literal as OneOf
 
 import pyarrow as pa
 
@@ -24,8 +30,9 @@ from midstream.cql.windows import Window
 
 _LONGEST_TEXT = 120
 
-#: In place of an input's number: a column is a key of the grouping, or an aggregate, and its name is its place there.
-OF_KEYS, OF_AGGREGATES = -1, -2
+#: In place of an input's number: a column is a key of the grouping, an aggregate, or an output of every branch, and its
+#: name is its place there.
+OF_KEYS, OF_AGGREGATES, OF_BRANCHES = -1, -2, -3
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,19 @@ def columns_of(expr: Expr) -> tuple[Column, ...]:
 def inputs_of(expr: Expr) -> frozenset[int]:
     """The numbers of the inputs that an expression reads."""
     return frozenset(column.input for column in columns_of(expr))
+
+
+def shift_inputs(expr: Expr, by: int) -> Expr:
+    """The expression over inputs whose numbers are higher by so much.
+
+    >>> shift_inputs(Cast(Column(0, "x", pa.int32()), pa.int64()), 2).operand.input
+    2
+    """
+    if isinstance(expr, Column):
+        return expr if expr.input < 0 else replace(expr, input=expr.input + by)
+    if isinstance(expr, Call):
+        return replace(expr, args=tuple(shift_inputs(arg, by) for arg in expr.args))
+    return replace(expr, operand=shift_inputs(expr.operand, by)) if isinstance(expr, Cast) else expr
 
 
 @dataclass(frozen=True)
@@ -204,6 +224,27 @@ class Grouping:
     having: Expr | None = None
 
 
+SetKind = OneOf["union", "except", "intersect"]
+
+
+@dataclass(frozen=True)
+class SetOperation:
+    """Two results as one; a side is another set operation or the number of a branch. `is_all` counts equal rows."""
+
+    kind: SetKind
+    is_all: bool
+    left: Combination
+    right: Combination
+
+    @property
+    def name(self) -> str:
+        """As the text has it, such as ``UNION ALL``."""
+        return self.kind.upper() + (" ALL" if self.is_all else "")
+
+
+Combination = SetOperation | int
+
+
 def without_zones(schema: pa.Schema, columns: Iterable[str]) -> pa.Schema:
     """A schema in which some columns are timestamps without a zone."""
     for name in columns:
@@ -226,8 +267,11 @@ class Query:
     `delays` gives each stream's (source's) allowed delay in microseconds. `schemas` has every source in FROM. Event
     times that were declared without a zone are there with the zone that `assumed_zones` has for stream and column.
 
-    With a `step`, in microseconds, results are given out step by step, in canonical form; DISTINCT, a grouping and
-    windows that tumble need one. If it was not given (`step_is_given`), it follows from the windows.
+    With a `step`, in microseconds, results are given out step by step, in canonical form; DISTINCT, a grouping, windows
+    that tumble and set operations but UNION ALL need one. If it was not given (`step_is_given`), it follows from the
+    windows.
+
+    A query with a `combination` combines its `parts`, which have the same output columns.
     """
 
     text: str
@@ -244,6 +288,8 @@ class Query:
     grouping: Grouping | None = None
     step: int | None = None
     step_is_given: bool = False
+    parts: tuple[Query, ...] = ()
+    combination: SetOperation | None = None
 
     def __repr__(self) -> str:
         text = " ".join(self.text.split())
@@ -254,13 +300,25 @@ class Query:
         return tuple(relation.alias for relation in self.inputs)
 
     @cached_property
+    def branches(self) -> tuple[Query, ...]:
+        """What a set operation combines, in the order of the text; the query itself if there is none."""
+        return self.parts or (self,)
+
+    @cached_property
+    def branch_inputs(self) -> tuple[range, ...]:
+        """The numbers that the inputs of each branch have in this query."""
+        bounds = accumulate((len(branch.inputs) for branch in self.branches), initial=0)
+        return tuple(range(first, last) for first, last in pairwise(bounds))
+
+    @cached_property
     def streams(self) -> tuple[str, ...]:
         """The names that rows are pushed under, in the order of FROM, each once."""
         return tuple(dict.fromkeys(relation.source for relation in self.inputs if not relation.is_static))
 
     @cached_property
     def of_results(self) -> tuple[Expr, ...]:
-        """What is computed of every join result: the outputs, or the keys and the arguments of a grouping."""
+        """What is computed of every join result of a branch: the outputs, or keys and arguments of a grouping."""
+        assert not self.parts, "each branch computes its own"
         if self.grouping is None:
             return tuple(output.expr for output in self.outputs)
         arguments = (aggregate.argument for aggregate in self.grouping.aggregates)
@@ -275,6 +333,10 @@ class Query:
     def tables(self) -> tuple[str, ...]:
         """The names of the static tables, in the order of FROM, each once."""
         return tuple(dict.fromkeys(relation.source for relation in self.inputs if relation.is_static))
+
+    def with_step(self, step: int) -> Query:
+        """The query with another step, in microseconds."""
+        return replace(self, step=step, parts=tuple(replace(part, step=step) for part in self.parts))
 
     def declared_schema(self, source: str) -> pa.Schema:
         """The schema of a source as it was given to the query: columns whose zone is assumed have none here.

@@ -29,9 +29,8 @@ class Selected:
 def read_outputs(reader: Reader, select: exp.Select) -> tuple[Selected, ...]:
     """The output columns of a SELECT, in order."""
     if not select.expressions:
-        raise reader.source.error(
-            reader.source.tokens[0], "the SELECT list is empty", "write columns, expressions or *"
-        )
+        right = "write columns, expressions or *"
+        raise reader.source.error(reader.source.first_token, "the SELECT list is empty", right)
     selected: list[Selected] = []
     names: set[str] = set()
     for node in select.expressions:

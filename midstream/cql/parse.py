@@ -1,11 +1,13 @@
 """CQL text and schemas -> `Query`: the order of the steps.
 
-1. `syntax` takes the windows out of the text and has sqlglot parse the rest;
+1. `syntax` takes the windows out of the text and has sqlglot parse the rest, `clauses` finds the branches of it;
 2. `sources` reads FROM, `times` finds event times and delays;
-3. `conjuncts` and `outputs` read WHERE, ON and SELECT into typed expressions (`expressions`, `names`, `literals`);
+3. for each branch, `conjuncts` and `outputs` read WHERE, ON and SELECT into typed expressions (`expressions`,
+   `names`, `literals`);
 4. `predicates` sorts the conjuncts into filters, key classes (`keys`), bands (`bands`) and thetas;
 5. `grouping` reads GROUP BY and HAVING, `steps` finds the step in which results go out;
-6. what each input must keep after arrival follows from all that.
+6. what each input must keep after arrival follows from all that;
+7. `sets` makes one query of the branches of a set operation.
 
 Every complaint is a `QueryError` that says where, what, and what would be right.
 """
@@ -18,20 +20,21 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.types as pt
 
-from midstream.cql.clauses import check_clauses
+from midstream.cql.clauses import BranchText, Clauses, check_clauses
 from midstream.cql.conjuncts import read_conjuncts
 from midstream.cql.durations import Duration
 from midstream.cql.expressions import Reader
 from midstream.cql.functions import Function, check_given
 from midstream.cql.grouping import SelectReader, check_distinct, check_rows, read_grouping
-from midstream.cql.model import Column, Expr, Grouping, Input, Query, columns_of
+from midstream.cql.model import Column, Combination, Expr, Input, Query, SetOperation, columns_of
 from midstream.cql.names import Scope
 from midstream.cql.outputs import read_outputs
 from midstream.cql.predicates import Predicates, find_groups, take_apart
 from midstream.cql.schemas import SchemaLike, as_schema
-from midstream.cql.sources import Entry, From, read_from
+from midstream.cql.sets import Branch, operations_in, unite
+from midstream.cql.sources import Entry, From, check_for_streams, check_windows_used, read_from
 from midstream.cql.steps import read_step
-from midstream.cql.syntax import Source
+from midstream.cql.syntax import Source, WindowText
 from midstream.cql.times import Delay, EventTime, Times, read_times, with_zones
 from midstream.errors import QueryError
 from midstream.tables import type_name
@@ -55,7 +58,7 @@ def query(
     times without one are read, such as ``Europe/Berlin``; a query whose streams are partly with and partly without a
     zone needs it. `functions` are functions of your own that the query may call, made by
     `midstream.cql.given_function`. `step` is how much event time the results that go out together cover, for queries
-    with DISTINCT, GROUP BY, aggregates or TUMBLE windows: a duration in whole milliseconds.
+    with DISTINCT, GROUP BY, aggregates, TUMBLE windows or set operations: a duration in whole milliseconds.
 
     >>> orders = pa.schema({"id": pa.int64(), "ts": pa.timestamp("us")})
     >>> payments = pa.schema({"order_id": pa.int64(), "amount": pa.float64(), "ts": pa.timestamp("us")})
@@ -91,51 +94,93 @@ def _understand(
     functions: Sequence[Function],
     given_step: Duration | None,
 ) -> Query:
-    select = check_clauses(source, source.parse())
-    clause = read_from(source, select, declared)
-    entries = clause.entries
+    clauses = check_clauses(source, source.parse())
+    froms = _read_froms(source, clauses, declared)
+    entries = tuple(entry for clause in froms for entry in clause.entries)
     times = read_times(source, entries, declared, event_time, delay, assume_zone)
     schemas = with_zones(declared, times.assumed_zones)
+    branches = [
+        _read_branch(branch, clause, times, schemas, functions)
+        for branch, clause in zip(clauses.branches, froms, strict=True)
+    ]
+    operator = _snapshot_operator([branch.query for branch in branches], clauses.combination)
+    step = read_step(source, entries, operator, given_step)
+    stepped = [
+        replace(branch, query=replace(branch.query, step=step.length, step_is_given=step.is_given))
+        for branch in branches
+    ]
+    if step.length is not None:
+        for branch in stepped:
+            _check_rows(branch, operator, len(stepped) > 1)
+    if not isinstance(clauses.combination, SetOperation):
+        return stepped[0].query
+    return unite(source.text, stepped, clauses.combination)
+
+
+def _read_froms(source: Source, clauses: Clauses, declared: Mapping[str, pa.Schema]) -> list[From]:
+    """The FROM clauses of all branches."""
+    used: set[WindowText] = set()
+    froms = [read_from(branch.source, branch.select, declared, used) for branch in clauses.branches]
+    check_windows_used(source, used)
+    for branch, clause in zip(clauses.branches, froms, strict=True):
+        if not branch.may_be_static:
+            check_for_streams(branch.source, clause.entries, len(froms) > 1)
+    return froms
+
+
+def _read_branch(
+    branch: BranchText, clause: From, times: Times, schemas: Mapping[str, pa.Schema], functions: Sequence[Function]
+) -> Branch:
+    """A SELECT as a query of its own, whose step is not known yet."""
+    source, select, entries = branch.source, branch.select, clause.entries
     aliases, names = tuple(entry.alias for entry in entries), tuple(entry.source for entry in entries)
     scope = Scope(source, aliases, tuple(schemas[name] for name in names), names)
     where = select.args.get("where")
     conjuncts = read_conjuncts(
         Reader(scope, functions), [*clause.conditions, *([where.this] if where is not None else [])]
     )
-    first_stream = next(number for number, entry in enumerate(entries) if entry.source in times.columns)
+    first_stream = next((number for number, entry in enumerate(entries) if entry.source in times.columns), 0)
     predicates = take_apart(conjuncts, len(entries), first_stream)
     reader = SelectReader(scope, functions)
     selected = read_outputs(reader, select)
     grouped = read_grouping(reader, select, selected)
     is_distinct = check_distinct(reader, select)
     _check_connected(source, clause, predicates)
-    step = read_step(source, entries, _snapshot_operator(is_distinct, grouped.grouping), given_step)
-    if step.length is not None and grouped.grouping is None:
-        check_rows(reader, selected, "DISTINCT" if is_distinct else "TUMBLE")  # equal rows become one run
     understood = Query(
-        text=source.text,
+        text=source.text[source.span[0] : source.span[1] + 1],
         inputs=(),
         key_classes=predicates.key_classes,
         bands=predicates.bands,
         thetas=predicates.thetas,
         outputs=grouped.outputs,
         time_type=times.type,
-        schemas={entry.source: schemas[entry.source] for entry in entries},
-        delays=times.delays,
-        assumed_zones=times.assumed_zones,
+        schemas={name: schemas[name] for name in names},
+        delays={name: delay for name, delay in times.delays.items() if name in names},
+        assumed_zones={name: zones for name, zones in times.assumed_zones.items() if name in names},
         is_distinct=is_distinct,
         grouping=grouped.grouping,
-        step=step.length,
-        step_is_given=step.is_given,
     )
-    return replace(understood, inputs=_inputs(entries, times, schemas, predicates, understood.of_results))
+    query = replace(understood, inputs=_inputs(entries, times, schemas, predicates, understood.of_results))
+    return Branch(query, reader, selected)
 
 
-def _snapshot_operator(is_distinct: bool, grouping: Grouping | None) -> str | None:
+def _check_rows(branch: Branch, operator: str | None, is_combined: bool) -> None:
+    """Refuse rows without an equality where equal ones become one run."""
+    if is_combined or branch.query.grouping is None:
+        check_rows(branch.reader, branch.selected, operator or "TUMBLE")
+
+
+def _snapshot_operator(branches: Sequence[Query], combination: Combination) -> str | None:
     """What a query calls the operator that looks at all results of a moment, if it has one."""
-    if is_distinct:
-        return "DISTINCT"
-    return None if grouping is None else "GROUP BY" if grouping.keys else "an aggregate"
+    for operation in operations_in(combination):
+        if (operation.kind, operation.is_all) != ("union", True):
+            return operation.name
+    for branch in branches:
+        if branch.is_distinct:
+            return "DISTINCT"
+        if branch.grouping is not None:
+            return "GROUP BY" if branch.grouping.keys else "an aggregate"
+    return None
 
 
 def _check_schemas(text: str, schemas: Mapping[str, SchemaLike]) -> dict[str, pa.Schema]:

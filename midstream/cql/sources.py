@@ -7,7 +7,7 @@ one in WHERE, and a CROSS JOIN says that a missing condition is meant.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -50,26 +50,40 @@ def source_names(text: str) -> list[str]:
     >>> source_names("SELECT * FROM orders [ROWS 5] o JOIN rates ON o.currency = rates.currency")
     ['orders', 'rates']
     """
-    select = Source(text).parse()
-    entries = [select.args.get("from_"), *(select.args.get("joins") or [])]
-    return [_written_name(entry.this) for entry in entries if entry is not None and isinstance(entry.this, exp.Table)]
+    tree = Source(text).parse()
+    names: list[str] = []
+    for select in _selects_in(tree):
+        entries = [select.args.get("from_"), *(select.args.get("joins") or [])]
+        tables = [entry.this for entry in entries if entry is not None and isinstance(entry.this, exp.Table)]
+        names += map(_written_name, tables)
+    return names
+
+
+def _selects_in(tree: exp.Expr) -> Iterator[exp.Select]:
+    """The SELECTs that a text combines."""
+    if isinstance(tree, exp.SetOperation):
+        yield from _selects_in(tree.this)
+        yield from _selects_in(tree.expression)
+    elif isinstance(tree, exp.Subquery):
+        yield from _selects_in(tree.this)
+    elif isinstance(tree, exp.Select):
+        yield tree
 
 
 def _written_name(table: exp.Table) -> str:
     return ".".join(part.name for part in table.parts)
 
 
-def read_from(source: Source, select: exp.Select, schemas: Mapping[str, pa.Schema]) -> From:
-    """The FROM clause of a SELECT."""
+def read_from(source: Source, select: exp.Select, schemas: Mapping[str, pa.Schema], used: set[WindowText]) -> From:
+    """The FROM clause of a SELECT; the windows that it has are `used` afterwards."""
     clause = select.args.get("from_")
     if clause is None:
-        raise source.error(source.tokens[0], "FROM is missing", f"{WINDOWS_TEXT} after a stream's name")
+        raise source.error(source.first_token, "FROM is missing", f"{WINDOWS_TEXT} after a stream's name")
     joins: list[exp.Join] = select.args.get("joins") or []
     entries: list[Entry] = []
     conditions: list[exp.Expr] = []
     crossed: list[tuple[int, int]] = []
     left_side = 0
-    used: set[WindowText] = set()
     for number, node in enumerate([clause.this, *(join.this for join in joins)]):
         entry = _entry(source, node, schemas, used)
         twice = next((earlier for earlier in entries if earlier.alias.casefold() == entry.alias.casefold()), None)
@@ -88,17 +102,27 @@ def read_from(source: Source, select: exp.Select, schemas: Mapping[str, pa.Schem
             conditions.append(join.args["on"])
         elif join.kind == "CROSS":
             crossed.extend((left, number) for left in range(left_side, number))
+    return From(tuple(entries), tuple(conditions), tuple(crossed))
+
+
+def check_windows_used(source: Source, used: Container[WindowText]) -> None:
+    """Refuse a window that no entry has."""
     for window_text in source.windows:
         if window_text not in used:
             raise source.error(
                 window_text.start, f"'[{window_text.words}]' has no place", "a window stands after a name in FROM"
             )
+
+
+def check_for_streams(source: Source, entries: Sequence[Entry], is_branch: bool) -> None:
+    """Refuse a FROM of static tables alone: nothing would ever arrive."""
     if all(entry.window.is_static for entry in entries):
         names = list_names(entry.source for entry in entries)
         what = f"no entry of FROM is a stream: a name without a window is a static table ({names})"
         right = "write a window such as [RANGE 10 MINUTES] or [UNBOUNDED] after a stream's name"
+        if is_branch:
+            right += "; static tables alone may stand on the right of EXCEPT and INTERSECT"
         raise source.error(entries[0].node, what, right)
-    return From(tuple(entries), tuple(conditions), tuple(crossed))
 
 
 def _entry(source: Source, node: exp.Expr, schemas: Mapping[str, pa.Schema], used: set[WindowText]) -> Entry:

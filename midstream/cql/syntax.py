@@ -13,6 +13,7 @@ places of names and literals only.
 
 from __future__ import annotations
 
+import copy
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from midstream.cql.windows import TUMBLE_TEXT
 from midstream.errors import Place, QueryError
 
 QUERY_TEXT = "a query is SELECT ... FROM ... WHERE ... GROUP BY ... HAVING ..."
+_ALL_BUT_SELECT = frozenset(TokenType) - {TokenType.SELECT}
 
 _EXTENT = "extent"
 _CLAUSES = frozenset({TokenType.FROM, TokenType.WHERE, TokenType.JOIN, TokenType.ON, TokenType.ALIAS})
@@ -83,12 +85,29 @@ class WindowText:
 
 
 class Source:
-    """The text of a query, its tokens, and the places of things in it."""
+    """The text of a query, its tokens, and the places of things in it.
+
+    `span` is where to look for words: the first and the last offset of the SELECT that is being read.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.span = (0, len(text))
         self.tokens = self._tokenise()
         self.windows, self._sql_tokens = self._lift_windows()
+
+    def of_branch(self, select: exp.Expr) -> Source:
+        """The same source while one of several SELECTs is read."""
+        start, end = self.extent(select)
+        word = self.before(start, _ALL_BUT_SELECT)
+        found = copy.copy(self)
+        found.span = (start if word is None else word.start, end)
+        return found
+
+    @property
+    def first_token(self) -> Token:
+        """The first token of the SELECT that is being read."""
+        return next((token for token in self.tokens if token.start >= self.span[0]), self.tokens[0])
 
     def place(self, offset: int) -> str:
         before = self.text[:offset]

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from midstream.cql.model import Query
+from midstream.engine.executors.branched import make_executor
 from midstream.engine.executors.protocol import Executor, ExecutorKind
 from midstream.engine.input.arrivals import InputReader, Numbers, Reading
 from midstream.engine.input.batch import Chunk, StreamRows, cut_by_bytes, cut_into_chunks, number_arrivals, sort_by_time
@@ -259,10 +260,10 @@ class Pipeline:
                 self._windows[number].append(reading.rows)
         self._executor = self._started(self.plan, self._executor.kind)
         if self._stage.starts_from_live_results:
-            self._backlog = Backlog(self._query, self._windows)
+            self._backlog = Backlog(self._query, self._windows, has_tables=False)  # the stage has taken these
 
     def _started(self, plan: Plan, kind: ExecutorKind) -> Executor:
         """An executor that has nothing but the windows: whatever its states should hold is missing."""
-        executor = kind.make(self._query, plan, self._windows)
+        executor = make_executor(kind, self._query, plan, self._windows)
         executor.start(Cause("restore"))
         return executor

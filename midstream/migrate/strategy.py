@@ -6,6 +6,7 @@ import abc
 import enum
 from dataclasses import dataclass
 
+from midstream.engine.executors.branched import make_executor
 from midstream.engine.executors.protocol import Executor, ExecutorKind, PlanExecutor
 from midstream.engine.transition import Proposal, Situation
 from midstream.migrate.options import Option, Options
@@ -41,7 +42,7 @@ class Transition:
     def fresh(self, since: dict[int, int]) -> PlanExecutor:
         """An executor of the new plan with empty states, which knows only rows from `since` on."""
         found = self.situation
-        executor = self.kind.make(found.query, self.plan, found.windows, since)
+        executor = make_executor(self.kind, found.query, self.plan, found.windows, since)
         executor.start(Cause("restore"))
         return executor
 
@@ -51,7 +52,7 @@ class Transition:
         An executor that knows only later rows hands nothing over: the base windows are enough.
         """
         found, running = self.situation, self.situation.executor
-        executor = self.kind.make(found.query, self.plan, found.windows)
+        executor = make_executor(self.kind, found.query, self.plan, found.windows)
         executor.start(cause, running.hand_over() if running.knows_all_rows else ())
         return executor
 

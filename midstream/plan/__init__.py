@@ -2,6 +2,7 @@
 
 from midstream.plan.choose import default_plan
 from midstream.plan.draw import draw, outline
+from midstream.plan.fitting import fit_plan, read_plan
 from midstream.plan.notation import parse_plan
 from midstream.plan.tree import Join, Leaf, Node, Plan, SetNode
 
@@ -13,6 +14,8 @@ __all__ = [
     "SetNode",
     "default_plan",
     "draw",
+    "fit_plan",
     "outline",
     "parse_plan",
+    "read_plan",
 ]

@@ -12,7 +12,8 @@ is connected best to those already there. Better means, in this order:
 3. the order of FROM.
 
 Inputs that no chain of predicates connects are islands: each island gets its own tree, and cross products stand only
-on top, between the islands. An island with a stream does not begin with two tables.
+on top, between the islands. An island with a stream does not begin with two tables. Each branch of a set operation gets
+its own tree.
 
 Statistics of the running query, not rules, should make later choices.
 """
@@ -23,6 +24,7 @@ from collections.abc import Set
 from itertools import combinations
 
 from midstream.cql.model import Call, Expr, Query
+from midstream.plan.fitting import combine
 from midstream.plan.tree import Join, Leaf, Node, Plan
 
 Strength = tuple[int, int, int, int, int]
@@ -42,11 +44,16 @@ def default_plan(query: Query) -> Plan:
     >>> print(default_plan(query))
     ((b c) a)
     """
-    left = frozenset(range(len(query.inputs)))
+    roots = [_join_all(query, frozenset(inputs)) for inputs in query.branch_inputs]
+    return Plan(query.aliases, roots[0] if query.combination is None else combine(query.combination, roots))
+
+
+def _join_all(query: Query, left: frozenset[int]) -> Node:
+    """A tree over all of these inputs."""
     root = _island(query, left)
     while left := left - root.inputs:
         root = Join(root, _island(query, left))
-    return Plan(query.aliases, root)
+    return root
 
 
 def strength(query: Query, joined: Set[int], number: int) -> Strength:

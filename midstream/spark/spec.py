@@ -20,6 +20,7 @@ from midstream.cql.parse import query as parse_query
 from midstream.engine.operators.parts import Round, rounds_of
 from midstream.engine.operators.stepped import start_of_step
 from midstream.engine.snapshot.checkpoint import describe_query, windows_as_json
+from midstream.errors import SparkError
 from midstream.options import EngineOptions
 from midstream.spark.routing.rules import Routing, routing_for
 
@@ -60,7 +61,10 @@ class JoinSpec:
     @cached_property
     def query(self) -> Query:
         """The query as the user wrote it."""
-        return parse_query(self.text, self.schemas, self.event_time, assume_zone=self.assume_zone, step=self.step)
+        found = parse_query(self.text, self.schemas, self.event_time, assume_zone=self.assume_zone, step=self.step)
+        if found.parts:
+            raise SparkError("query: set operations are not supported on Spark yet; run it on ms.Engine")
+        return found
 
     @cached_property
     def rounds(self) -> tuple[Round, ...]:

@@ -232,6 +232,12 @@ def test_steps(frames: dict[str, Any]) -> None:
         ms.spark.sql(TEXT, frames, "ts", partitions=2, step="1 minute")
 
 
+def test_set_operations_are_refused(frames: dict[str, Any]) -> None:
+    for operation in ("UNION ALL", "EXCEPT"):
+        with pytest.raises(ms.SparkError, match="set operations are not supported on Spark yet; run it on"):
+            ms.spark.sql(f"{TEXT} {operation} {TEXT}", frames, "ts", partitions=2)
+
+
 def test_frames_that_do_not_fit(spark: Any, frames: dict[str, Any]) -> None:
     with pytest.raises(ms.SparkError, match="streams: give a DataFrame for each stream of the query"):
         ms.spark.sql(TEXT, {}, "ts")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from midstream.cql.model import Query
-from midstream.engine.joins.combos import Delta, emit, make_result_block
+from midstream.engine.joins.combos import Delta, emit, make_result_block, widen
 from midstream.engine.joins.nodes import add_indexes
 from midstream.engine.joins.routes import Route
 from midstream.kernels.types import Combos
@@ -20,21 +20,59 @@ from midstream.state.window import BaseWindow, Renumbering
 
 
 class Backlog:
-    """Results that all consist of rows which the windows hold now."""
+    """Results that all consist of rows which the windows hold now.
 
-    def __init__(self, query: Query, windows: Sequence[BaseWindow]):
-        self._windows = windows
-        streams = [number for number, relation in enumerate(query.inputs) if not relation.is_static]
-        self._driver = min(streams, key=lambda number: len(windows[number]))
-        others = [number for number in range(len(windows)) if number != self._driver]
-        self._route = Route(query, (self._driver,), others, windows) if others else None
-        if self._route is not None:
-            add_indexes(windows, self._route.indexes_used())
-        self._marks = {number: window.tail for number, window in enumerate(windows)}
-        self._next = windows[self._driver].head
+    Results of static tables alone are part of it only if `has_tables`.
+    """
+
+    def __init__(self, query: Query, windows: Sequence[BaseWindow], has_tables: bool = True):
+        self._width = len(windows)
+        self._branches = [
+            (inputs, _BranchBacklog(query, inputs, windows))
+            for inputs in query.branch_inputs
+            if has_tables or not all(query.inputs[number].is_static for number in inputs)
+        ]
 
     def __len__(self) -> int:
         """How many rows are left whose results have not been found."""
+        return sum(len(branch) for _, branch in self._branches)
+
+    def find_some(self, limit: int) -> Iterator[Combos]:
+        """The results of up to so many rows."""
+        for inputs, branch in self._branches:
+            taken = min(limit, len(branch))
+            limit -= taken
+            if taken:
+                for combos in branch.find_some(taken):
+                    yield combos if len(inputs) == self._width else widen(combos, inputs, self._width)
+
+    def indexes_used(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """The hash indexes of base windows that it probes."""
+        for _, branch in self._branches:
+            yield from branch.indexes_used()
+
+    def renumber(self, number: int, renumbering: Renumbering) -> None:
+        """The rows of an input's window have new ids."""
+        for inputs, branch in self._branches:
+            if number in inputs:
+                branch.renumber(number, renumbering)
+
+
+class _BranchBacklog:
+    """Those of one branch, which has some of the inputs."""
+
+    def __init__(self, query: Query, inputs: range, windows: Sequence[BaseWindow]):
+        self._windows = windows
+        streams = [number for number in inputs if not query.inputs[number].is_static]
+        self._driver = min(streams or inputs, key=lambda number: len(windows[number]))
+        others = [number for number in inputs if number != self._driver]
+        self._route = Route(query, (self._driver,), others, windows) if others else None
+        if self._route is not None:
+            add_indexes(windows, self._route.indexes_used())
+        self._marks = {number: windows[number].tail for number in inputs}
+        self._next = windows[self._driver].head
+
+    def __len__(self) -> int:
         return max(0, self._marks[self._driver] - self._first)
 
     @property
@@ -43,7 +81,6 @@ class Backlog:
         return max(self._next, self._windows[self._driver].head)
 
     def find_some(self, limit: int) -> Iterator[Combos]:
-        """The results of up to so many rows."""
         ids = np.arange(self._first, self._first + min(limit, len(self)))
         self._next = self._first + len(ids)
         delta = Delta.of_rows(self._driver, ids, self._windows)
@@ -55,11 +92,9 @@ class Backlog:
         yield from emit(self._route.matches(delta, block, self._marks), block, order)
 
     def indexes_used(self) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """The hash indexes of base windows that it probes."""
         return iter(()) if self._route is None else self._route.indexes_used()
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
-        """The rows of an input's window have new ids."""
         if number == self._driver:
             self._next = int(renumbering.apply(np.array([self._next]))[0])
         self._marks[number] = int(renumbering.apply(np.array([self._marks[number]]))[0])

@@ -7,11 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from midstream.kernels import rings as kernels
-from midstream.kernels.types import Combos
+from midstream.kernels.types import LARGEST, Combos
 from midstream.state.indexes import Ints
 from midstream.state.window import BaseWindow, WindowRows, composite
 
 _LARGEST_RESULT_BLOCK = 1 << 17
+#: In the place of a row id: the input is one of another branch. No row has so high an id, so that the result is not
+#: older for it than for any other input.
+OF_OTHERS = LARGEST
 
 
 class Delta:
@@ -149,3 +152,23 @@ def select(combos: Combos, places: Ints) -> Combos:
 def heads_of(windows: Sequence[BaseWindow]) -> Mapping[int, int]:
     """The first id that each window holds."""
     return {number: window.head for number, window in enumerate(windows)}
+
+
+def widen(combos: Combos, inputs: range, width: int) -> Combos:
+    """Results of a branch, which has these inputs, with a column for every one of `width` inputs."""
+    rows = np.full((len(combos.starts), width), OF_OTHERS)
+    rows[:, inputs.start : inputs.stop] = combos.rows
+    return Combos(rows, combos.starts, combos.ends)
+
+
+def split_by_branch(combos: Combos, branch_inputs: Sequence[range]) -> Iterator[tuple[int, Combos]]:
+    """The results of each branch, by its number, with the columns of its inputs alone."""
+    if len(branch_inputs) == 1:
+        yield 0, combos
+        return
+    for branch, inputs in enumerate(branch_inputs):
+        places = np.flatnonzero(combos.rows[:, inputs.start] != OF_OTHERS)
+        if len(places) == 0:
+            continue
+        own = combos if len(places) == len(combos.starts) else select(combos, places)
+        yield branch, own._replace(rows=np.ascontiguousarray(own.rows[:, inputs.start : inputs.stop]))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from midstream.cql.model import Column, Expr, Query, columns_of
 from midstream.engine.expressions import Evaluator, compile_expression
+from midstream.engine.joins.combos import split_by_branch
 from midstream.engine.operators.stage import StoredStage
 from midstream.kernels.types import LARGEST, Combos
 from midstream.state.indexes import Ints
@@ -57,19 +58,22 @@ class Projection:
 
 
 class ResultBuilder:
-    """Makes result tables of one query; a stage that remembers nothing."""
+    """Makes result tables of one query; a stage that remembers nothing. ``UNION ALL`` is one after the other."""
 
     starts_from_live_results = False
 
     def __init__(self, query: Query, windows: Sequence[BaseWindow]):
-        self._projection = Projection(query.of_results, windows)
         self._schema = query.output_schema
-        self._time_type = query.time_type
-        self._ends_exist = any(relation.window.ends_by_time for relation in query.inputs)
+        self._branch_inputs = query.branch_inputs
+        self._branches = [
+            _BranchBuilder(branch, windows[inputs.start : inputs.stop])
+            for branch, inputs in zip(query.branches, query.branch_inputs, strict=True)
+        ]
 
     def take(self, results: Combos) -> Iterator[pa.Table]:
         """One row per result, with `valid_from` and `valid_to` last; in pieces if values are large."""
-        return self._projection.compute(results, self._table)
+        for branch, own in split_by_branch(results, self._branch_inputs):
+            yield from self._branches[branch].tables(own)
 
     def closes(self, watermark: int) -> bool:
         return False
@@ -95,6 +99,19 @@ class ResultBuilder:
 
     def restore(self, stored: StoredStage) -> None:
         pass
+
+
+class _BranchBuilder:
+    """Makes tables of the results of one branch."""
+
+    def __init__(self, query: Query, windows: Sequence[BaseWindow]):
+        self._projection = Projection(query.of_results, windows)
+        self._schema = query.output_schema
+        self._time_type = query.time_type
+        self._ends_exist = any(relation.window.ends_by_time for relation in query.inputs)
+
+    def tables(self, results: Combos) -> Iterator[pa.Table]:
+        return self._projection.compute(results, self._table)
 
     def _table(self, arrays: list[pa.Array], results: Combos) -> pa.Table:
         ends = times_of(results.ends, self._time_type) if self._ends_exist else None

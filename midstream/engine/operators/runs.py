@@ -30,10 +30,16 @@ class Runs(NamedTuple):
     values_at: Callable[[Ints], list[pa.Array]]
     row_bytes: int
 
+    def pieces(self) -> Iterator[tuple[list[pa.Array], Ints, Ints]]:
+        """Values and intervals, in pieces of moderate size."""
+        most = self._most_rows()
+        for begin in range(0, len(self.firsts), most):
+            rows = np.arange(begin, min(begin + most, len(self.firsts)))
+            yield self.values_at(rows), self.firsts[rows], self.lasts[rows]
+
     def cut(self, step: int) -> Iterator[tuple[list[pa.Array], Ints, Ints]]:
         """Values and intervals, cut where one step ends and the next begins, in pieces of moderate size."""
-        most = min(_LARGEST_TABLE, max(1, sizes.PIECE_BYTES // max(1, self.row_bytes)))
-        room = min(most, max(_SMALLEST_TABLE, 2 * len(self.firsts)))
+        room = min(self._most_rows(), max(_SMALLEST_TABLE, 2 * len(self.firsts)))
         rows, firsts, lasts = (np.empty(room, np.int64) for _ in range(3))
         cursor = np.zeros(3, np.int64)
         while count := kernels.cut(self.firsts, self.lasts, step, cursor, rows, firsts, lasts):
@@ -46,3 +52,7 @@ class Runs(NamedTuple):
         for values, firsts, lasts in self.cut(query.step):
             times = [times_of(firsts, type), times_of(lasts, type, lasts == LARGEST)]
             yield pa.Table.from_arrays([*values, *times], schema=query.output_schema)
+
+    def _most_rows(self) -> int:
+        """How many rows a piece has at most."""
+        return min(_LARGEST_TABLE, max(1, sizes.PIECE_BYTES // max(1, self.row_bytes)))

@@ -13,6 +13,7 @@ run of moments with m >= k is one row. So the output does not depend on how resu
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -20,7 +21,8 @@ import pyarrow as pa
 
 from midstream.cql.model import Query
 from midstream.engine.input.watermark import NONE_YET
-from midstream.engine.joins.combos import select
+from midstream.engine.joins.combos import select, split_by_branch
+from midstream.engine.operators.combined import Adder, Combined
 from midstream.engine.operators.distinct import Distinct
 from midstream.engine.operators.grouped import Grouped
 from midstream.engine.operators.results import Projection
@@ -50,7 +52,7 @@ class Operator(Protocol):
 
 
 def make_operator(query: Query, meter: Meter) -> Operator:
-    """The operator of a query with a step, which tells a meter what it does."""
+    """The operator of a query with a step and without set operations, which tells a meter what it does."""
     return Distinct(query, meter) if query.grouping is None else Grouped(query, meter)
 
 
@@ -63,24 +65,35 @@ class Stepped:
         assert query.step is not None
         self._step = query.step
         self._query = query
-        self._windows = windows
-        self._projection = Projection(query.of_results, windows)
+        self._projections = [
+            Projection(branch.of_results, windows[inputs.start : inputs.stop])
+            for branch, inputs in zip(query.branches, query.branch_inputs, strict=True)
+        ]
+        self._meter = windows[0].meter
         self._begin_empty()
 
     def _begin_empty(self) -> None:
-        self._operator = make_operator(self._query, self._windows[0].meter)
+        self._operator: Operator | Combined
+        self._adders: Sequence[Adder]
+        if self._query.combination is None:
+            operator = make_operator(self._query, self._meter)
+            self._operator, self._adders = operator, [operator.add]
+        else:
+            combined = Combined(self._query, self._meter)
+            self._operator, self._adders = combined, combined.adders
         self._open_from = NONE_YET
 
     def take(self, combos: Combos) -> Iterator[pa.Table]:
         is_alive = combos.ends >= self._open_from
         if not is_alive.all():
             combos = select(combos, np.flatnonzero(is_alive))
-        for _ in self._projection.compute(combos, self._add):
-            pass
+        for branch, own in split_by_branch(combos, self._query.branch_inputs):
+            for _ in self._projections[branch].compute(own, partial(self._add, self._adders[branch])):
+                pass
         return iter(())
 
-    def _add(self, columns: list[pa.Array], combos: Combos) -> None:
-        self._operator.add(columns, np.maximum(combos.starts, self._open_from), combos.ends)
+    def _add(self, add: Adder, columns: list[pa.Array], combos: Combos) -> None:
+        add(columns, np.maximum(combos.starts, self._open_from), combos.ends)
 
     def closes(self, watermark: int) -> bool:
         return start_of_step(watermark, self._step) > self._open_from

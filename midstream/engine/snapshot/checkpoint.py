@@ -10,13 +10,12 @@ of the snapshot: rows were kept as long as these need them, and the results of c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from midstream.cql.describe import aggregate_text, expression_text
+from midstream.cql.describe import aggregate_text, combination_text, expression_text
 from midstream.cql.durations import duration_text
 from midstream.cql.model import Grouping, Query
 from midstream.cql.windows import WindowKind, window_of
@@ -50,6 +49,17 @@ def describe_query(query: Query) -> dict[str, Any]:
         "time": str(query.time_type),
         **({"assumed zones": query.assumed_zones} if query.assumed_zones else {}),
         **(_describe_operators(query) if query.step is not None else {}),
+        **(_describe_combination(query) if query.combination is not None else {}),
+    }
+
+
+def _describe_combination(query: Query) -> dict[str, Any]:
+    """The set operations of a query and what stands above the joins of its branches, as JSON."""
+    assert query.combination is not None
+    return {
+        "combined": combination_text(query.combination),
+        "inputs of branches": [len(part.inputs) for part in query.parts],
+        **({"branches": [_describe_operators(part) for part in query.parts]} if query.step is not None else {}),
     }
 
 
@@ -75,7 +85,11 @@ def query_as_json(query: Query) -> dict[str, Any]:
         "query": describe_query(query),
         "types": types_as_json(query),
         "windows": windows_as_json(query),
-        "outputs": [[output.name, expression_text(output.expr, query.aliases)] for output in query.outputs],
+        "outputs": [
+            [output.name, expression_text(output.expr, branch.aliases)]
+            for branch in query.branches
+            for output in branch.outputs
+        ],
         **({"step": query.step} if query.step is not None else {}),
     }
 
@@ -97,15 +111,15 @@ def check_query(query: Query, snapshot: Snapshot) -> Query:
             f"restore: the snapshot holds {snapshot.held.num_rows:,} results back, and they have other columns than "
             f"the query; go on with SELECT {columns} until they are out, then change it"
         )
-    return query if query.step is None else replace(query, step=stored["step"])
+    return query if query.step is None else query.with_step(stored["step"])
 
 
 def _check_step(query: Query, stored: int | None) -> None:
     """Refuse to go from a plain join to steps or back, and to other steps than those of a snapshot."""
     if stored is None and query.step is not None:
         raise SnapshotError(
-            "restore: the snapshot is of a plain join, and the query has DISTINCT, groups or TUMBLE windows, for which "
-            "rows may be gone; go on with the join, or start with a new engine"
+            "restore: the snapshot is of a plain join, and the query has DISTINCT, groups, set operations or TUMBLE "
+            "windows, for which rows may be gone; go on with the join, or start with a new engine"
         )
     if stored is None:
         return
