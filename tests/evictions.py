@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import midstream as ms
+from midstream.engine.executors.branched import BranchedExecutor
 from midstream.engine.executors.tree import TreeExecutor
 
 
@@ -19,6 +20,9 @@ def trees_of(executor: Any) -> Iterator[TreeExecutor]:
     for name in ("executor", "old", "_new"):
         if hasattr(executor, name):
             yield from trees_of(getattr(executor, name))
+    if isinstance(executor, BranchedExecutor):
+        for branch in executor.executors:
+            yield from trees_of(branch)
 
 
 def evict_some(engine: ms.Engine, rng: random.Random) -> int:

@@ -14,6 +14,7 @@ from ..oracle.spec import Case
 from .canonical import TooManyRows, expect_rows
 from .feed import draw_feed
 from .queries import Draft, draw_query
+from .sets import draw_plans, draw_sets
 from .snapshots import find_history
 from .spec import TemporalCase
 
@@ -50,6 +51,15 @@ def _count_results(case: TemporalCase) -> int:
 def _attempt(seed: int, attempt: int, kind: str | None, scale: int | None) -> TemporalCase:
     rng = random.Random(f"temporal {seed} {attempt}")
     draft = draw_query(rng, kind, scale)
+    if draft.kind == "sets":
+        draw_sets(draft)
+    shape = "".join([f" --kind {kind!r}" if kind else "", f" --scale {scale}" if scale else ""])
+    case = _describe(seed, draft, draw_plans(draft) if draft.branches else _draw_plans(draft), shape)
+    return case.with_join(draw_feed(draft, case.join, rng.choice(FEW_ROWS if scale else ROWS)))
+
+
+def _describe(seed: int, draft: Draft, plans: tuple[str, ...], shape: str) -> TemporalCase:
+    """A case without rows."""
     time_type = draft.time_type
     empty = Case(
         seed=seed,
@@ -60,14 +70,23 @@ def _attempt(seed: int, attempt: int, kind: str | None, scale: int | None) -> Te
         predicates=tuple(draft.predicates),
         outputs=tuple(draft.outputs),
         pushes=(),
-        plans=_draw_plans(draft),
+        plans=plans,
         zone=getattr(time_type, "tz", None),
         time_is_int=time_type == pa.int64(),
         free=False,
-        shape="".join([f" --kind {kind!r}" if kind else "", f" --scale {scale}" if scale else ""]),
+        shape=shape,
     )
-    join = draw_feed(draft, empty, rng.choice(FEW_ROWS if scale else ROWS))
-    return TemporalCase(join, draft.step, draft.gives_step, draft.is_distinct, draft.grouping, draft.unit)
+    branches = tuple(_describe(seed, branch, (), shape) for branch in draft.branches)
+    return TemporalCase(
+        empty,
+        draft.step,
+        draft.gives_step,
+        draft.is_distinct,
+        draft.grouping,
+        draft.unit,
+        branches,
+        0 if draft.combination is None else draft.combination,
+    )
 
 
 def _draw_plans(draft: Draft) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from ..oracle.accept import Acceptance
 from ..oracle.compare import Rows, canonical
 from ..oracle.expr import Value, compile_expr, order_key
 from ..oracle.spec import INT64_MAX, INT64_MIN, Window
+from .sets import combine
 from .spec import Aggregate, TemporalCase
 
 #: A power of two that makes an integer of every float.
@@ -95,6 +96,8 @@ def _with_times(case: TemporalCase, row: Row, start: int, end: int | None) -> Ro
 
 def find_snapshot(case: TemporalCase, acceptance: Acceptance, t: int) -> collections.Counter[Row]:
     """The result of the query over the rows that are valid at an instant."""
+    if case.branches:
+        return combine(case.combination, [find_snapshot(branch, acceptance, t) for branch in case.branches])
     conditions = [compile_expr(predicate) for predicate in case.join.predicates]
     conditions += [compile_expr(condition) for relation in case.join.inputs for condition in relation.filters]
     valid: list[list[dict[str, Value]]] = []

@@ -15,6 +15,7 @@ from .spec import (
     MILLISECOND,
     Aggregate,
     Grouping,
+    SetOperation,
     aggregate_column,
     aggregate_text,
     find_default_step,
@@ -24,7 +25,7 @@ from .spec import (
 )
 from .values import ANY, ARITHMETIC, JOINED, NUMERIC, draw_pool
 
-KINDS = ("distinct", "group", "group", "group", "distinct group", "plain")
+KINDS = ("distinct", "group", "group", "group", "distinct group", "plain", "sets", "sets")
 UNITS = (MILLISECOND, 250 * MILLISECOND, 1000 * MILLISECOND, 60_000 * MILLISECOND)
 TIMES = ("int64", "int64", "us", "us", "ms", "s", "ns")
 SOURCES = ("orders", "payments", "clicks")
@@ -50,6 +51,8 @@ class Draft:
     gives_step: bool = False
     is_connected: bool = True
     text: str = ""
+    branches: list[Draft] = field(default_factory=list)
+    combination: SetOperation | None = None
 
     @property
     def is_distinct(self) -> bool:
@@ -71,16 +74,21 @@ class Draft:
 
 
 def draw_query(rng: random.Random, kind: str | None, scale: int | None) -> Draft:
-    """With a `scale` of 1, units of time are microseconds and the engine would refuse the steps."""
+    """With a `scale` of 1, units of time are microseconds and the engine would refuse the steps.
+
+    A draft of kind "sets" has nothing yet but its times.
+    """
     time = rng.choice(TIMES)
     coarsest = {"s": 1_000_000, "ms": 1_000}.get(time, 1)
     unit = scale or rng.choice([unit for unit in UNITS if unit % coarsest == 0])
     zone = None if time == "int64" else rng.choice([None, "UTC", "Europe/Berlin"])
     time_type = pa.int64() if time == "int64" or scale else pa.timestamp(time, zone)
     draft = Draft(rng, kind or rng.choice(KINDS), unit, scale or MILLISECOND, time_type)
+    if draft.kind == "sets":
+        return draft
     _draw_inputs(draft)
-    _draw_step(draft)
-    _draw_predicates(draft)
+    draw_step(draft)
+    draw_predicates(draft)
     if "group" in draft.kind:
         _draw_grouping(draft)
     else:
@@ -101,9 +109,9 @@ def _draw_inputs(draft: Draft) -> None:
     joined = rng.choice(JOINED)
     pool = draw_pool(rng, joined, 3)
     for number, name in enumerate(names):
-        window = Window("static") if name == static else _draw_window(draft, rng.choice(kinds))
+        window = Window("static") if name == static else draw_window(draft, rng.choice(kinds))
         if draft.kind == "plain" and number == 0:
-            window = _draw_window(draft, "tumble")
+            window = draw_window(draft, "tumble")
         draft.inputs.append(Input("abc"[number], name, window))
     for name in dict.fromkeys(names):
         draft.pools[name, "j"] = pool
@@ -118,7 +126,7 @@ def _draw_inputs(draft: Draft) -> None:
         draft.sources[name] = Source(name, pa.schema(fields), None if name == static else "ts")
 
 
-def _draw_window(draft: Draft, kind: str) -> Window:
+def draw_window(draft: Draft, kind: str) -> Window:
     rng = draft.rng
     if kind == "range":
         beside = rng.choice([0, 0, 0, 1]) if draft.unit > 1 else 0
@@ -126,7 +134,7 @@ def _draw_window(draft: Draft, kind: str) -> Window:
     return Window(kind, draft.unit * rng.choice([1, 2, 2, 3, 4, 6]) if kind == "tumble" else 0)
 
 
-def _draw_step(draft: Draft) -> None:
+def draw_step(draft: Draft) -> None:
     """The default, or a multiple of what the windows ask for."""
     rng = draft.rng
     windows = [relation.window for relation in draft.inputs]
@@ -141,7 +149,7 @@ def _draw_step(draft: Draft) -> None:
         draft.step = draft.unit * rng.choice([1, 2, 3, 5, 10, 25])
 
 
-def _draw_predicates(draft: Draft) -> None:
+def draw_predicates(draft: Draft) -> None:
     rng = draft.rng
     for number in range(1, len(draft.inputs)):
         other = rng.randrange(number)
@@ -196,7 +204,7 @@ def _draw_outputs(draft: Draft) -> None:
     for place in range(draft.rng.choice([1, 1, 2, 3])):
         draft.outputs.append(Output(f"out{place}", _draw_expression(draft)))
     texts = [f"{cql(output.expr, draft.name_column)} AS {output.name}" for output in draft.outputs]
-    draft.text = _write(draft, texts, "")
+    draft.text = write(draft, texts, "")
 
 
 def _draw_grouping(draft: Draft) -> None:
@@ -218,7 +226,7 @@ def _draw_grouping(draft: Draft) -> None:
     column = aggregate_column(place[having_aggregate], having_aggregate) if has_having else None
     having = _draw_having(rng, column, [key_column(number, key) for number, key in enumerate(keys)])
     draft.grouping = Grouping(keys, found, having)
-    _write_grouped(draft, draft.grouping)
+    write_grouped(draft, draft.grouping)
 
 
 def _draw_aggregate(draft: Draft) -> Aggregate:
@@ -257,7 +265,7 @@ def _draw_having(rng: random.Random, column: Col | None, keys: list[Col]) -> Exp
     return rng.choice(forms)
 
 
-def _write_grouped(draft: Draft, grouping: Grouping) -> None:
+def write_grouped(draft: Draft, grouping: Grouping) -> None:
     rng = draft.rng
     keys = tuple(cql(key, draft.name_column) for key in grouping.keys)
     texts = tuple(
@@ -275,10 +283,10 @@ def _write_grouped(draft: Draft, grouping: Grouping) -> None:
     tail = f"\nGROUP BY {', '.join(grouped)}" if grouped else ""
     if grouping.having is not None:
         tail += f"\nHAVING {output_text(keys, texts, grouping.having)}"
-    draft.text = _write(draft, selected, tail)
+    draft.text = write(draft, selected, tail)
 
 
-def _write(draft: Draft, selected: list[str], tail: str) -> str:
+def write(draft: Draft, selected: list[str], tail: str) -> str:
     froms = [f"{relation.source} {window_text(relation.window, relation.alias)}" for relation in draft.inputs]
     conditions = [cql(predicate, draft.name_column, nested=True) for predicate in draft.predicates]
     conditions += [cql(test, draft.name_column, nested=True) for relation in draft.inputs for test in relation.filters]

@@ -23,6 +23,7 @@ from ..oracle.spec import Row, array_of
 from ..oracle.sqltext import duck
 from . import aggregates
 from .canonical import History, Snapshot
+from .sets import combine
 from .spec import Aggregate, Grouping, TemporalCase, aggregate_text, find_validity, without_negative_zero
 
 FOREVER = 2**70
@@ -32,18 +33,24 @@ MOMENT = pa.decimal128(38, 0)
 
 def find_history(case: TemporalCase, acceptance: Acceptance) -> History:
     """The snapshots of a case's result at all instants at which it may change."""
-    placed = place_rows(case, acceptance)
-    spans = [(start, end) for rows in placed for _, start, end in rows]
+    spans = [(start, end) for rows in place_rows(case, acceptance) for _, start, end in rows]
     instants = sorted(
         {start for start, _ in spans if start > -FOREVER} | {end + 1 for _, end in spans if end < FOREVER}
     )
-    found = _ask(case, placed, instants)
+    return History(instants, _find_snapshots(case, acceptance, instants))
+
+
+def _find_snapshots(case: TemporalCase, acceptance: Acceptance, instants: list[int]) -> list[Snapshot]:
+    if case.branches:
+        of_branches = [_find_snapshots(branch, acceptance, instants) for branch in case.branches]
+        return [combine(case.combination, snapshots) for snapshots in zip(*of_branches, strict=True)]
+    found = _ask(case, place_rows(case, acceptance), instants)
     snapshots: dict[int, Snapshot] = {instant: collections.Counter() for instant in instants}
     read = _read_results if case.grouping is None else _read_groups
     read(case, found, snapshots)
     if case.is_distinct:
         snapshots = {instant: collections.Counter(set(snapshot)) for instant, snapshot in snapshots.items()}
-    return History(instants, [snapshots[instant] for instant in instants])
+    return [snapshots[instant] for instant in instants]
 
 
 def place_rows(case: TemporalCase, acceptance: Acceptance) -> list[list[tuple[Row, int, int]]]:

@@ -40,11 +40,26 @@ class Grouping:
 
 
 @dataclass(frozen=True)
+class SetOperation:
+    """Two sides as one; `name` is as the text has it, such as ``UNION ALL``. A side may be the number of a branch."""
+
+    name: str
+    left: Combination
+    right: Combination
+
+
+Combination = SetOperation | int
+
+
+@dataclass(frozen=True)
 class TemporalCase:
     """The outputs of `join` are over its results, or over keys and aggregates if there is a grouping.
 
     `step` is in microseconds; if not `gives_step`, it is what the query has by default. `scale` is how many
     microseconds a unit of time has: 1 in cases that the naive oracle walks through instant by instant.
+
+    With a `combination`, the rows are those of the `branches`, and `join` tells only what these have in common, the
+    inputs of all of them, and the names and types of the outputs.
     """
 
     join: Case
@@ -53,9 +68,17 @@ class TemporalCase:
     is_distinct: bool
     grouping: Grouping | None
     scale: int
+    branches: tuple[TemporalCase, ...] = ()
+    combination: Combination = 0
 
     def with_join(self, join: Case) -> TemporalCase:
-        return dataclasses.replace(self, join=join)
+        branches, first = [], 0
+        for branch in self.branches:
+            own = join.inputs[first : first + len(branch.join.inputs)]
+            first += len(own)
+            joined = dataclasses.replace(branch.join, inputs=own, pushes=join.pushes, sources=join.sources)
+            branches.append(branch.with_join(joined))
+        return dataclasses.replace(self, join=join, branches=tuple(branches))
 
     def with_windows(self, windows: Sequence[Window]) -> TemporalCase:
         """The case with other windows of the same kinds, in the same steps."""
