@@ -18,6 +18,13 @@ def test_an_interrupt_amid_a_call_is_not_logged(caplog: pytest.LogCaptureFixture
                 raise problem
             except BaseException:
                 logging.exception("%s while sending command", type(problem).__name__)
+        try:
+            try:
+                raise KeyboardInterrupt
+            except KeyboardInterrupt:
+                raise OSError from None
+        except OSError:
+            logging.exception("an error that came of it")
         logging.error("something else")
     finally:
         root.removeFilter(is_no_interrupt)

@@ -46,4 +46,9 @@ def is_no_interrupt(record: logging.LogRecord) -> bool:
 
     Who has pressed the keys need not be told, least of all by a traceback.
     """
-    return record.exc_info is None or record.exc_info[0] is not KeyboardInterrupt
+    problem = None if record.exc_info is None else record.exc_info[1]
+    while problem is not None:
+        if isinstance(problem, KeyboardInterrupt):
+            return False
+        problem = problem.__cause__ or problem.__context__
+    return True
