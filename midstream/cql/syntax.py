@@ -17,7 +17,7 @@ import copy
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any, ClassVar
 
 from sqlglot import Token, TokenType, exp
@@ -33,6 +33,11 @@ _ALL_BUT_SELECT = frozenset(TokenType) - {TokenType.SELECT}
 
 _EXTENT = "extent"
 _CLAUSES = frozenset({TokenType.FROM, TokenType.WHERE, TokenType.JOIN, TokenType.ON, TokenType.ALIAS})
+#: What cannot follow a comma or GROUP BY.
+_LIST_ENDS = frozenset({
+    TokenType.COMMA, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY,
+    TokenType.LIMIT, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.R_PAREN, TokenType.SEMICOLON,
+})  # fmt: skip
 
 
 class _CqlParser(SparkParser):
@@ -171,6 +176,7 @@ class Source:
         """The syntax tree of the one statement in the text."""
         self._check_statement()
         self._check_parentheses()
+        self._check_lists()
         try:
             statements = _Cql().parser().parse(self._sql_tokens, self.text)
         except ParseError as error:
@@ -208,6 +214,27 @@ class Source:
                 opened.pop()
         if opened:
             raise self._never_closed(opened[-1])
+
+    def _check_lists(self) -> None:
+        """Refuse lists without an end and clauses out of order, which sqlglot lets pass."""
+        clauses: list[set[TokenType]] = [set()]
+        for token, following in zip_longest(self._sql_tokens, self._sql_tokens[1:]):
+            assert token is not None
+            is_end = following is None or following.token_type in _LIST_ENDS
+            if token.token_type == TokenType.COMMA and is_end:
+                raise self.error(token, "nothing follows ','", "take it out, or go on with the list")
+            if token.token_type == TokenType.GROUP_BY and is_end:
+                raise self.error(token, "GROUP BY has no keys", "write columns after it, or take it out")
+            if token.token_type == TokenType.GROUP_BY and TokenType.HAVING in clauses[-1]:
+                raise self.error(token, "GROUP BY stands after HAVING", "write it before HAVING")
+            if token.token_type == TokenType.L_PAREN:
+                clauses.append(set())
+            elif token.token_type == TokenType.R_PAREN:
+                clauses.pop()
+            elif token.token_type == TokenType.SELECT:
+                clauses[-1].clear()
+            else:
+                clauses[-1].add(token.token_type)
 
     def _never_closed(self, opened: Token) -> QueryError:
         return self.error(opened, "')' is missing: '(' is never closed", "add ')' where it ends")
