@@ -206,8 +206,8 @@ def diff(
         return
     console.print(f"They differ first {escape(str(found))}", highlight=False)
     console.print(
-        f"A has it {found.left} times and B {found.right} times. In all, {found.rows:,} different rows differ at some "
-        f"moment ({sizes} results).",
+        f"Times that A has it: {found.left}. Times that B has it: {found.right}. Rows that differ at some moment: "
+        f"{found.rows:,} ({sizes} results).",
         highlight=False,
     )
     raise typer.Exit(1)

@@ -17,6 +17,7 @@ import pyarrow.types as pat
 
 from midstream.app.data import read_table
 from midstream.cql.moments import moment_text
+from midstream.cql.plain import plain_type
 from midstream.engine.operators.interner import Interner
 from midstream.errors import InputError
 from midstream.kernels.types import LARGEST
@@ -48,6 +49,10 @@ class Difference:
 
 def read_results(path: Path) -> pa.Table:
     """Results from a file, or from a folder of Parquet files."""
+    if not path.exists():
+        raise InputError(f"diff: there is no '{path}'")
+    if path.is_dir() and not any(path.rglob("*.parquet")):
+        raise InputError(f"diff: the folder '{path}' has no Parquet files")
     table = read_table(path)
     for name in (FROM, TO):
         if name not in table.column_names:
@@ -66,9 +71,11 @@ def find_difference(left: pa.Table, right: pa.Table) -> Difference | None:
     >>> print(find_difference(one, cut.slice(0, 1)))
     at 5: k=1
     """
-    names = _common_columns(left, right)
+    types = _common_types(left, right)
+    names = list(types)
     time_type = left.schema.field(FROM).type
-    interner = Interner([left.schema.field(name).type for name in names])
+    time_type = pa.timestamp("us", time_type.tz) if pat.is_timestamp(time_type) else time_type
+    interner = Interner(list(types.values()))
     sides = [_changes(table, names, interner) for table in (left, right)]
     whose, times = (np.concatenate([side[place] for side in sides]) for place in (0, 1))
     counts = np.zeros((len(whose), 2), np.int64)
@@ -89,32 +96,67 @@ def find_difference(left: pa.Table, right: pa.Table) -> Difference | None:
     return Difference(int(times[first]), time_type, row, in_left, in_right, len(np.unique(whose[differs])))
 
 
-def _common_columns(left: pa.Table, right: pa.Table) -> list[str]:
-    """The columns to compare; both tables have them, in any order."""
+def _common_types(left: pa.Table, right: pa.Table) -> dict[str, pa.DataType]:
+    """The columns to compare, with a type that has the values of both tables; they may be in any order."""
     names = [name for name in left.column_names if name not in _NOT_COMPARED]
     others = [name for name in right.column_names if name not in _NOT_COMPARED]
     if sorted(names) != sorted(others):
         raise InputError(f"diff: A has the columns {', '.join(names)}, B has {', '.join(others)}; compare equal ones")
-    for name in (*names, FROM, TO):
-        types = [table.schema.field(name).type for table in (left, right)]
-        if types[0] != types[1] and not any(pat.is_null(type) for type in types):
-            raise InputError(f"diff: column {name!r} is {types[0]} in A and {types[1]} in B; cast one of them")
-    return names
+    types = {}
+    for name in names:
+        own, other = (plain_type(table.schema.field(name).type) for table in (left, right))
+        common = _common_type(own, other)
+        if common is None:
+            raise InputError(f"diff: column {name!r} is {own} in A and {other} in B; write both with one type")
+        types[name] = common
+    return types
+
+
+def _common_type(own: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """Files differ in how they write the same values: units and zones of times, widths of numbers."""
+    if own == other or pat.is_null(other):
+        return own
+    if pat.is_null(own):
+        return other
+    for is_kind, common in (
+        (pat.is_timestamp, pa.timestamp("us", "UTC")),
+        (pat.is_signed_integer, pa.int64()),
+        (pat.is_floating, pa.float64()),
+        (_is_text, pa.large_string()),
+        (_is_binary, pa.large_binary()),
+    ):
+        if is_kind(own) and is_kind(other):
+            return common
+    return None
+
+
+def _is_text(type: pa.DataType) -> bool:
+    return bool(pat.is_string(type) or pat.is_large_string(type))
+
+
+def _is_binary(type: pa.DataType) -> bool:
+    return bool(pat.is_binary(type) or pat.is_large_binary(type))
 
 
 def _changes(table: pa.Table, names: Sequence[str], interner: Interner) -> tuple[Ints, Ints, Ints]:
     """Whose count changes, when, and by how much."""
-    columns = [make_contiguous(table[name].cast(type)) for name, type in zip(names, interner.types, strict=True)]
+    columns = [_cast(table[name], type, name) for name, type in zip(names, interner.types, strict=True)]
     whose = interner.intern(columns, table.num_rows)
-    firsts, lasts = _moments(table[FROM], 0), _moments(table[TO], int(LARGEST))
+    firsts, lasts = _moments(table[FROM], 0, FROM), _moments(table[TO], int(LARGEST), TO)
     ends = np.flatnonzero(lasts != LARGEST)
     signs = np.repeat(np.array([1, -1]), [len(whose), len(ends)])
     return np.concatenate((whose, whose[ends])), np.concatenate((firsts, lasts[ends] + 1)), signs
 
 
-def _moments(column: pa.ChunkedArray, instead: int) -> Ints:
+def _cast(column: pa.ChunkedArray, type: pa.DataType, name: str) -> pa.Array:
+    try:
+        return make_contiguous(column.cast(type))
+    except pa.ArrowInvalid as problem:
+        raise InputError(f"diff: column {name!r} cannot be compared as {type}: {problem}") from None
+
+
+def _moments(column: pa.ChunkedArray, instead: int, name: str) -> Ints:
     """Times in microseconds; `instead` of nulls."""
-    values = make_contiguous(column)
-    if pat.is_timestamp(values.type):
-        values = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
-    return np.array(pc.fill_null(values.cast(pa.int64()), instead).to_numpy(zero_copy_only=False), np.int64)
+    is_time = pat.is_timestamp(column.type)
+    values = _cast(column, pa.timestamp("us", column.type.tz) if is_time else pa.int64(), name).cast(pa.int64())
+    return np.array(pc.fill_null(values, instead).to_numpy(zero_copy_only=False), np.int64)

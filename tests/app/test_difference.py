@@ -90,8 +90,38 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     one = table([(1, 0, 5)])
     with pytest.raises(InputError, match="diff: A has the columns k, B has x; compare equal ones"):
         find_difference(one, one.rename_columns(["x", "valid_from", "valid_to"]))
-    with pytest.raises(InputError, match="diff: column 'k' is int64 in A and string in B; cast one of them"):
+    with pytest.raises(InputError, match="diff: column 'k' is int64 in A and string in B; write both with one type"):
         find_difference(one, one.set_column(0, "k", pa.array(["1"])))
     csv.write_csv(one.drop_columns("valid_to"), tmp_path / "a.csv")
     result = CliRunner().invoke(app, ["diff", str(tmp_path / "a.csv"), str(tmp_path / "a.csv")])
     assert result.exit_code != 0 and "no column 'valid_to'" in str(result.exception)
+
+
+def test_files_may_write_the_same_values_in_other_types(tmp_path: Path) -> None:
+    """As Spark's Parquet files, CSV files and tables of the engine do."""
+    moments, fine = pa.timestamp("us", "Europe/Berlin"), pa.timestamp("ns")
+
+    def write(time: pa.DataType, unit: int, number: pa.DataType, double: pa.DataType, text: pa.DataType) -> pa.Table:
+        return pa.table(
+            {
+                "t": pa.array([5 * unit, None], time),
+                "n": pa.array([1, 2], number),
+                "x": pa.array([0.5, None], double),
+                "s": pa.array(["a", None], text),
+                "valid_from": pa.array([unit, 2 * unit], time),
+                "valid_to": pa.array([3 * unit, None], time),
+            }
+        )
+
+    one = write(moments, 1, pa.int64(), pa.float64(), pa.string())
+    other = write(fine, 1000, pa.int32(), pa.float32(), pa.large_string())
+    assert find_difference(one, other) is None
+    with pytest.raises(InputError, match="column 't' cannot be compared as timestamp"):
+        find_difference(one, write(fine, 1, pa.int32(), pa.float32(), pa.large_string()))
+
+
+def test_a_place_without_results_is_named(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for place, message in ((empty, "has no Parquet files"), (tmp_path / "none.parquet", "there is no ")):
+        assert message in str(CliRunner().invoke(app, ["diff", str(place), str(place)]).exception)
