@@ -129,6 +129,11 @@ class Batches:
         self._is_first = True
         self.output: list[tuple[int, bytes]] = []
 
+    def restart(self, spec: JoinSpec) -> None:
+        """Go on from the state with another spec; no engine is left."""
+        self._spec = spec
+        self._engines.left.clear()
+
     def run(
         self, data: Tables, watermark: int, take: Any, commands: tuple[Command, ...] = ()
     ) -> Counter[tuple[Any, ...]]:
