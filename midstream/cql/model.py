@@ -271,7 +271,8 @@ class Query:
     that tumble and set operations but UNION ALL need one. If it was not given (`step_is_given`), it follows from the
     windows.
 
-    A query with a `combination` combines its `parts`, which have the same output columns.
+    A query with a `combination` combines its `parts`, which have the same output columns. Results of a query that
+    `is_uncut` are put together with those of other places later, so they need not be cut at steps.
     """
 
     text: str
@@ -290,6 +291,7 @@ class Query:
     step_is_given: bool = False
     parts: tuple[Query, ...] = ()
     combination: SetOperation | None = None
+    is_uncut: bool = False
 
     def __repr__(self) -> str:
         text = " ".join(self.text.split())

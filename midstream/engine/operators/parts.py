@@ -1,8 +1,8 @@
 """Parts of a result that were found in several places -> the whole, in canonical form.
 
 Each place runs the *query of the parts*. It has the joins and the step of the query, and its outputs are what the query
-computes of every join result. When a step closes, a place gives out its own rows of that step, equal ones as runs. One
-or two *rounds* make the whole of them::
+computes of every join result. When steps close, a place gives out its own rows of these steps, equal ones as runs that
+are not cut from step to step. One or two *rounds* make the whole of them::
 
     joins -> keys, arguments   |                   |
     joins -> keys, arguments   |  -> rows of the   |  -> runs of
@@ -39,11 +39,11 @@ _TIMES = 2
 def parts_query(query: Query) -> Query:
     """The query that a place runs, for one with a step: its rows are what the first round takes."""
     if query.grouping is None:
-        return query
+        return replace(query, is_uncut=True)
     arguments = [_needed(aggregate) for aggregate in query.grouping.aggregates if aggregate.argument is not None]
     exprs = [*query.grouping.keys, *arguments]
     outputs = tuple(Output(f"part_{place}", expr) for place, expr in enumerate(exprs))
-    return replace(query, outputs=outputs, grouping=None, is_distinct=False)
+    return replace(query, outputs=outputs, grouping=None, is_distinct=False, is_uncut=True)
 
 
 def _needed(aggregate: Aggregate) -> Expr:
@@ -65,7 +65,7 @@ class Round:
     together: int
 
     def finish(self, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The rows of steps of which these are all parts, cut at steps; nothing is known afterwards."""
+        """The rows of steps of which these are all parts; nothing is known afterwards."""
         operator = None
         for table in parts:
             if operator is None:
@@ -84,8 +84,10 @@ def rounds_of(query: Query) -> tuple[Round, ...]:
     by_row = Round(replace(query, grouping=None), len(query.outputs))
     if query.grouping is None:
         return (by_row,)
-    by_group = Round(query, len(query.grouping.keys))
-    return (by_group,) if do_rows_tell_group(query) or not query.grouping.keys else (by_group, by_row)
+    keys = len(query.grouping.keys)
+    if do_rows_tell_group(query) or not keys:
+        return (Round(query, keys),)
+    return Round(replace(query, is_uncut=True), keys), by_row
 
 
 def _moments(times: pa.Array) -> Ints:
