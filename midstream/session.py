@@ -229,7 +229,7 @@ class Engine:
         if self._life is not Life.FINISHED:
             self._life, self._problem = Life.LEFT, ""
         if held:
-            raise EngineError(f"engine: {held} results still waited when the with block ended; call finish() in it")
+            raise EngineError(f"engine: results still waited when the with block ended: {held}; call finish() in it")
 
     def _check_open(self) -> None:
         if self._life is not Life.OPEN:

@@ -40,7 +40,8 @@ def read_step(source: Source, entries: Sequence[Entry], operator: str | None, gi
         return Step()
     counted = next((entry for entry in entries if entry.window.counts_rows), None)
     if counted is not None:
-        what = f"{operator} does not go with [{counted.window.text}] of '{counted.alias}': a snapshot needs one clock"
+        which = f"[{counted.window.text}] of '{counted.alias}'"
+        what = f"{operator} does not go with {which}, whose rows leave when others come and not at a time"
         raise source.error(counted.node, what, "write a RANGE, TUMBLE or UNBOUNDED window")
     multiple = math.lcm(*(entry.window.size for entry in tumbling))
     if multiple > LARGEST:

@@ -24,7 +24,7 @@ from midstream.errors import QueryError
 Times = NDArray[np.int64]
 
 WINDOWS_TEXT = "write [RANGE 10 MINUTES], [TUMBLE 5 MINUTES], [ROWS 100] or [UNBOUNDED]"
-TUMBLE_TEXT = "write [TUMBLE 5 MINUTES] after a stream's name in FROM"
+TUMBLE_TEXT = "write [TUMBLE 5 MINUTES] after a stream's name in FROM; a result begins with its bucket, at valid_from"
 
 MILLISECOND = 1_000
 #: Functions that stand for windows of time in other systems.

@@ -128,7 +128,7 @@ def test_finish_in_a_with_block() -> None:
 
 
 def test_results_are_not_lost_at_the_end_of_a_with_block() -> None:
-    message = r"5 results still waited when the with block ended; call finish\(\) in it"
+    message = r"results still waited when the with block ended: 5; call finish\(\) in it"
     with pytest.raises(EngineError, match=message), holding():
         pass
 
@@ -161,7 +161,10 @@ def holding() -> ms.Engine:
 
 def test_results_of_an_open_step_are_not_lost_in_silence() -> None:
     query = ms.query("SELECT DISTINCT a.k FROM a [TUMBLE 1 SECOND]", {"a": {"k": int, "ts": int}}, "ts")
-    with pytest.raises(EngineError, match="2 results still waited"), ms.Engine(query) as engine:
+    with (
+        pytest.raises(EngineError, match="results still waited when the with block ended: 2"),
+        ms.Engine(query) as engine,
+    ):
         engine.push({"a": [{"k": 1, "ts": 0}, {"k": 2, "ts": 5}, {"k": 1, "ts": 9}]})
     with ms.Engine(query) as engine:
         engine.push({"a": [{"k": 1, "ts": 0}]})
