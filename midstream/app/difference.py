@@ -18,6 +18,7 @@ import pyarrow.types as pat
 from midstream.app.data import read_table
 from midstream.cql.moments import moment_text
 from midstream.cql.plain import plain_type
+from midstream.cql.typing_types import family
 from midstream.engine.operators.interner import Interner
 from midstream.errors import InputError
 from midstream.kernels.types import LARGEST
@@ -106,6 +107,8 @@ def _common_types(left: pa.Table, right: pa.Table) -> dict[str, pa.DataType]:
     for name in names:
         own, other = (plain_type(table.schema.field(name).type) for table in (left, right))
         common = _common_type(own, other)
+        if common is not None and family(common) == "other":
+            raise InputError(f"diff: column {name!r} is {common}, which cannot be compared; leave it out of both")
         if common is None:
             raise InputError(f"diff: column {name!r} is {own} in A and {other} in B; write both with one type")
         types[name] = common
@@ -151,7 +154,7 @@ def _changes(table: pa.Table, names: Sequence[str], interner: Interner) -> tuple
 def _cast(column: pa.ChunkedArray, type: pa.DataType, name: str) -> pa.Array:
     try:
         return make_contiguous(column.cast(type))
-    except pa.ArrowInvalid as problem:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
         raise InputError(f"diff: column {name!r} cannot be compared as {type}: {problem}") from None
 
 

@@ -152,6 +152,7 @@ class Pipeline:
                     raise AssertionError("a stage that starts from live results gives them out in steps")
             if len(self._backlog) == 0:
                 self._backlog = None
+                self._forget_unused_indexes()
             if limit is not None:
                 break
 

@@ -92,6 +92,9 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
         find_difference(one, one.rename_columns(["x", "valid_from", "valid_to"]))
     with pytest.raises(InputError, match="diff: column 'k' is int64 in A and string in B; write both with one type"):
         find_difference(one, one.set_column(0, "k", pa.array(["1"])))
+    nested = one.set_column(0, "k", pa.array([[1]]))
+    with pytest.raises(InputError, match="diff: column 'k' is list<item: int64>, which cannot be compared"):
+        find_difference(nested, nested)
     csv.write_csv(one.drop_columns("valid_to"), tmp_path / "a.csv")
     result = CliRunner().invoke(app, ["diff", str(tmp_path / "a.csv"), str(tmp_path / "a.csv")])
     assert result.exit_code != 0 and "no column 'valid_to'" in str(result.exception)

@@ -25,6 +25,8 @@ VALUES: dict[pa.DataType, list[Any]] = {
     pa.large_binary(): [b"", b"\0", b"\0\0"],
     pa.binary(2): [b"ab", b"\0\0"],
     pa.decimal128(38, 2): [decimal.Decimal("0.01"), decimal.Decimal("-0.01"), decimal.Decimal(10) ** 35],
+    pa.decimal128(5, -2): [decimal.Decimal(100), decimal.Decimal(-300)],
+    pa.decimal32(5, 2): [decimal.Decimal("0.01"), decimal.Decimal("-0.01")],
     pa.decimal256(60, 0): [decimal.Decimal(0), decimal.Decimal(10) ** 50],
     pa.date32(): [-1, 0, 1],
     pa.timestamp("us", "UTC"): [-1, 0, 1],
@@ -76,3 +78,12 @@ def test_values_with_the_same_hash_are_told_apart(monkeypatch: pytest.MonkeyPatc
     assert ids[0] == ids[3] and ids[1] == ids[5] and len(set(ids)) == 4
     again = interner.intern([pa.array(["c", "d", "a"]), pa.array([1, 1, 1])], 3).tolist()
     assert again[0] == ids[4] and again[2] == ids[0] and len(interner) == 5
+
+
+def test_a_twin_is_found_again_when_the_other_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interning, "codes_of", lambda values: np.zeros(len(values), np.int64))
+    interner = Interner([pa.string()])
+    a, b, c, _ = interner.intern([pa.array(["a", "b", "c", None])], 4).tolist()
+    interner.keep(np.array([b, c]))
+    assert interner.intern([pa.array(["c", "b", "a"])], 3).tolist() == [1, 0, 2]
+    assert len(interner) == 3 and a == 0

@@ -78,7 +78,7 @@ class Combined:
             (changes.offsets, changes.times, changes.signs), branches, self._counts, self._program, begin, end
         )
         yield runs_of(self._rows, whose, firsts, lasts)
-        kept = self._lifetimes.forget()
+        kept = self._lifetimes.forget(self._rows.nbytes)
         if kept is not None:
             self._rows.keep(kept)
             self._counts = self._counts[kept]
@@ -89,10 +89,6 @@ class Combined:
         if len(self._rows) > have:
             more = np.zeros((max(len(self._rows), 2 * have) - have, self._counts.shape[1]), np.int64)
             self._counts = np.concatenate((self._counts, more))
-
-    @property
-    def size(self) -> int:
-        return len(self._lifetimes) + sum(groups.size for groups in self._groups.values())
 
     @property
     def nbytes(self) -> int:

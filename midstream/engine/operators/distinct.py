@@ -38,13 +38,9 @@ class Distinct:
             changes.offsets, changes.times, changes.signs, self._lifetimes.carried, begin, end, self._is_distinct
         )
         yield runs_of(self._rows, whose, firsts, lasts)
-        kept = self._lifetimes.forget()
+        kept = self._lifetimes.forget(self._rows.nbytes)
         if kept is not None:
             self._rows.keep(kept)
-
-    @property
-    def size(self) -> int:
-        return len(self._lifetimes)
 
     @property
     def nbytes(self) -> int:

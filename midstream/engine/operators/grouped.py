@@ -20,7 +20,7 @@ from midstream.cql.model import OF_AGGREGATES, OF_KEYS, Column, Expr, Query
 from midstream.engine.expressions import Evaluator, compile_expression
 from midstream.engine.operators.aggregates import make_accumulator
 from midstream.engine.operators.distinct import find_all_runs
-from midstream.engine.operators.interner import Interner, are_hashed, code_rows, make_plain, width_of
+from midstream.engine.operators.interner import Interner, are_equal, are_hashed, code_rows, make_plain, width_of
 from midstream.engine.operators.lifetimes import RECORD, Changes, Lifetimes, make_records
 from midstream.engine.operators.runs import Runs
 from midstream.kernels import changes as kernels
@@ -100,7 +100,7 @@ class Grouped:
 
     def _forget(self) -> None:
         """Groups and arguments that will not be there again make room for others."""
-        kept = self._lifetimes.forget()
+        kept = self._lifetimes.forget(self._groups.nbytes)
         if kept is not None:
             self._groups.keep(kept)
             for accumulator in self._accumulators:
@@ -109,10 +109,6 @@ class Grouped:
             renumbering = accumulator.renumbering()
             if renumbering is not None:
                 self._lifetimes.renumber_word(first, renumbering)
-
-    @property
-    def size(self) -> int:
-        return len(self._lifetimes)
 
     @property
     def nbytes(self) -> int:
@@ -149,8 +145,7 @@ def _merge(rows: list[pa.Array], groups: Ints, firsts: Ints, lasts: Ints) -> Run
     goes_on &= (codes[1:] == codes[:-1]).all(axis=1)
     for values in rows:
         if are_hashed(values.type):
-            same = pc.fill_null(pc.equal(values.slice(1), values.slice(0, len(values) - 1)), True)
-            goes_on &= same.to_numpy(zero_copy_only=False)
+            goes_on &= are_equal(values.slice(1), values.slice(0, len(values) - 1))
     begins, ends = np.flatnonzero(np.append(True, ~goes_on)), np.flatnonzero(np.append(~goes_on, True))
 
     def values_at(places: Ints) -> list[pa.Array]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from midstream.kernels import interning as kernels
 from midstream.state import rings
 from midstream.state.arrow import make_contiguous, validity_of
-from midstream.state.columns import PayloadColumn, make_column
+from midstream.state.columns import PayloadColumn, make_column, pair_words
 from midstream.state.indexes import Ints, draw_seed
 from midstream.state.keys import codes_of, is_hashed
 
@@ -91,9 +91,7 @@ class Interner:
         places = None if len(rows) == len(ids) else pa.array(rows)
         for place in self._hashed:
             given = columns[place] if places is None else columns[place].take(places)
-            same = pc.equal(given, self.take(place, ids[rows]))
-            if pc.all(same).as_py() is False:
-                differs |= ~np.asarray(pc.fill_null(same, True).to_numpy(zero_copy_only=False), np.bool_)
+            differs |= ~are_equal(given, self.take(place, ids[rows]))
         return differs
 
     def take(self, place: int, ids: Ints) -> pa.Array:
@@ -103,6 +101,8 @@ class Interner:
     def keep(self, kept: Ints) -> None:
         """Ids are given anew: the row i is the one that was kept[i]. All others are forgotten."""
         keys, columns = self._keys[kept], [self.take(place, kept) for place in range(len(self.types))]
+        if self._hashed and keys[:, -1].any():
+            keys[:, -1] = _number_twins(keys[:, :-1])
         self._begin(rings.capacity_for(max(len(kept), 1)))
         self._count = len(kept)
         self._keys[: len(kept)] = keys
@@ -123,6 +123,16 @@ class Interner:
         self._capacity = capacity
 
 
+def _number_twins(codes: Ints) -> Ints:
+    """For each row, how many equal ones come before it: no number may be missing where twins are looked for."""
+    groups = np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1)
+    order = np.argsort(groups, kind="stable")
+    counts = np.bincount(groups)
+    numbers = np.empty(len(groups), np.int64)
+    numbers[order] = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return numbers
+
+
 def make_plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """The values as one array, and -0.0 as 0.0."""
     values = make_contiguous(values)
@@ -131,6 +141,19 @@ def make_plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     if pat.is_floating(values.type):
         return pc.add(values, pa.scalar(0.0, values.type))
     return values
+
+
+def are_equal(values: pa.Array, others: pa.Array) -> NDArray[np.bool_]:
+    """Which values of a type with hashed codes are equal. A null means nothing: codes tell nulls apart."""
+    if pat.is_decimal128(values.type):  # Arrow does not compare those with a negative scale
+        return np.asarray((pair_words(values) == pair_words(others)).all(axis=1) | ~_are_valid(values), np.bool_)
+    same = pc.fill_null(pc.equal(values, others), True)
+    return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _are_valid(values: pa.Array) -> NDArray[np.bool_]:
+    valid = validity_of(values)
+    return np.ones(len(values), np.bool_) if valid is None else valid
 
 
 def width_of(columns: int) -> int:

@@ -20,8 +20,9 @@ from midstream.state.meter import Meter
 
 #: The columns of a record before its words.
 RECORD = 3
-#: Those who will never be there again are forgotten when they are more than this, and more than the others.
-_FEW = 1024
+#: Those who will never be there again are forgotten when they are more than the others, and more than this, unless what
+#: is known of all takes so many bytes.
+_FEW, _MANY_BYTES = 1024, 16 << 20
 
 
 class Changes(NamedTuple):
@@ -83,14 +84,14 @@ class Lifetimes:
         records = np.concatenate((begun, ended)) if len(ended) else begun
         return Changes(offsets, places, times, signs, records)
 
-    def forget(self) -> Ints | None:
-        """Forget those whom nothing concerns any more, if they are many.
+    def forget(self, nbytes: int = 0) -> Ints | None:
+        """Forget those whom nothing concerns any more, if they are many; `nbytes` is what is known of all.
 
         Returns the old ids of those who stay, in their order: from now on their places there are their ids.
         """
         stays = self._references[: self._known] > 0
         count = int(np.count_nonzero(stays))
-        if self._known - count <= max(_FEW, count):
+        if self._known - count <= max(_FEW if nbytes < _MANY_BYTES else 0, count):
             return None
         kept = np.flatnonzero(stays)
         renumbering = np.cumsum(stays) - 1

@@ -49,7 +49,7 @@ class Runs(NamedTuple):
         """Result tables of a query with a step."""
         assert query.step is not None
         type = query.time_type
-        for values, firsts, lasts in self.cut(int(LARGEST) if query.is_uncut else query.step):
+        for values, firsts, lasts in self.pieces() if query.is_uncut else self.cut(query.step):
             times = [times_of(firsts, type), times_of(lasts, type, lasts == LARGEST)]
             yield pa.Table.from_arrays([*values, *times], schema=query.output_schema)
 

@@ -46,7 +46,9 @@ class Stage(Protocol):
         """Whether, to advance to this watermark, it has to have taken every result that begins before."""
 
     def advance(self, watermark: int) -> Iterator[pa.Table]:
-        """No result that comes from now on begins before `watermark`, which never goes back and may be the same again.
+        """No row that comes from now on is before `watermark`, which never goes back and may be the same again.
+
+        So no result begins before it, but for those of a TUMBLE window, which begin with their bucket.
 
         It is called after the rows of every chunk, before anything is purged, and once more at the end of a push.
         """

@@ -44,10 +44,6 @@ class Operator(Protocol):
         """The runs of equal rows between two moments, each as often as it is there; `begin` never goes back."""
 
     @property
-    def size(self) -> int:
-        """How many values it keeps."""
-
-    @property
     def nbytes(self) -> int: ...
 
 

@@ -107,9 +107,10 @@ def check_query(query: Query, snapshot: Snapshot) -> Query:
     same_outputs = stored["outputs"] == query_as_json(query)["outputs"]
     if snapshot.held.num_rows and not (same_outputs and snapshot.held.schema.equals(query.output_schema)):
         columns = ", ".join(f"{text} AS {name}" for name, text in stored["outputs"])
+        former = "the former query" if query.parts else f"SELECT {columns}"
         raise SnapshotError(
             f"restore: the snapshot holds {snapshot.held.num_rows:,} results back, and they have other columns than "
-            f"the query; go on with SELECT {columns} until they are out, then change it"
+            f"the query; go on with {former} until they are out, then change it"
         )
     return query if query.step is None else query.with_step(stored["step"])
 
