@@ -337,7 +337,13 @@ class Query:
         return tuple(dict.fromkeys(relation.source for relation in self.inputs if relation.is_static))
 
     def with_step(self, step: int) -> Query:
-        """The query with another step, in microseconds."""
+        """The query with another step, in microseconds.
+
+        >>> import midstream as ms
+        >>> found = ms.query("SELECT DISTINCT a.k FROM a [RANGE 1 SECOND]", {"a": {"k": int, "ts": int}}, "ts")
+        >>> found.step, found.with_step(500_000).step
+        (100000, 500000)
+        """
         return replace(self, step=step, parts=tuple(replace(part, step=step) for part in self.parts))
 
     def declared_schema(self, source: str) -> pa.Schema:

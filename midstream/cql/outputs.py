@@ -26,8 +26,8 @@ class Selected:
     node: exp.Expr
 
 
-def read_outputs(reader: Reader, select: exp.Select) -> tuple[Selected, ...]:
-    """The output columns of a SELECT, in order."""
+def read_outputs(reader: Reader, select: exp.Select, names_count: bool = True) -> tuple[Selected, ...]:
+    """The output columns of a SELECT, in order; where their names do not count, they may be any."""
     if not select.expressions:
         right = "write columns, expressions or *"
         raise reader.source.error(reader.source.first_token, "the SELECT list is empty", right)
@@ -35,10 +35,10 @@ def read_outputs(reader: Reader, select: exp.Select) -> tuple[Selected, ...]:
     names: set[str] = set()
     for node in select.expressions:
         for output in _columns(reader, node):
-            if output.name.casefold() in RESERVED:
+            if names_count and output.name.casefold() in RESERVED:
                 what = f"output column '{output.name}' has a name that every result has already"
                 raise reader.source.error(node, what, "give it another name with AS")
-            if output.name.casefold() in names:
+            if names_count and output.name.casefold() in names:
                 what = f"two output columns are called '{output.name}'"
                 raise reader.source.error(node, what, "give one of them another name with AS")
             names.add(output.name.casefold())

@@ -95,14 +95,16 @@ def _understand(
     given_step: Duration | None,
 ) -> Query:
     clauses = check_clauses(source, source.parse())
-    froms = _read_froms(source, clauses, declared)
+    used: set[WindowText] = set()
+    froms = _read_froms(clauses, declared, used)
     entries = tuple(entry for clause in froms for entry in clause.entries)
     times = read_times(source, entries, declared, event_time, delay, assume_zone)
     schemas = with_zones(declared, times.assumed_zones)
     branches = [
-        _read_branch(branch, clause, times, schemas, functions)
-        for branch, clause in zip(clauses.branches, froms, strict=True)
+        _read_branch(branch, clause, times, schemas, functions, names_count=place == 0)
+        for place, (branch, clause) in enumerate(zip(clauses.branches, froms, strict=True))
     ]
+    check_windows_used(source, used)  # a subquery has been refused by its name before
     operator = _snapshot_operator([branch.query for branch in branches], clauses.combination)
     step = read_step(source, entries, operator, given_step)
     stepped = [
@@ -117,11 +119,9 @@ def _understand(
     return unite(source.text, stepped, clauses.combination)
 
 
-def _read_froms(source: Source, clauses: Clauses, declared: Mapping[str, pa.Schema]) -> list[From]:
-    """The FROM clauses of all branches."""
-    used: set[WindowText] = set()
+def _read_froms(clauses: Clauses, declared: Mapping[str, pa.Schema], used: set[WindowText]) -> list[From]:
+    """The FROM clauses of all branches; the windows in them are used."""
     froms = [read_from(branch.source, branch.select, declared, used) for branch in clauses.branches]
-    check_windows_used(source, used)
     for branch, clause in zip(clauses.branches, froms, strict=True):
         if not branch.may_be_static:
             check_for_streams(branch.source, clause.entries, len(froms) > 1)
@@ -129,9 +129,14 @@ def _read_froms(source: Source, clauses: Clauses, declared: Mapping[str, pa.Sche
 
 
 def _read_branch(
-    branch: BranchText, clause: From, times: Times, schemas: Mapping[str, pa.Schema], functions: Sequence[Function]
+    branch: BranchText,
+    clause: From,
+    times: Times,
+    schemas: Mapping[str, pa.Schema],
+    functions: Sequence[Function],
+    names_count: bool,
 ) -> Branch:
-    """A SELECT as a query of its own, whose step is not known yet."""
+    """A SELECT as a query of its own, whose step is not known yet; its columns may have names of their own."""
     source, select, entries = branch.source, branch.select, clause.entries
     aliases, names = tuple(entry.alias for entry in entries), tuple(entry.source for entry in entries)
     scope = Scope(source, aliases, tuple(schemas[name] for name in names), names)
@@ -142,7 +147,7 @@ def _read_branch(
     first_stream = next((number for number, entry in enumerate(entries) if entry.source in times.columns), 0)
     predicates = take_apart(conjuncts, len(entries), first_stream)
     reader = SelectReader(scope, functions)
-    selected = read_outputs(reader, select)
+    selected = read_outputs(reader, select, names_count)
     grouped = read_grouping(reader, select, selected)
     is_distinct = check_distinct(reader, select)
     _check_connected(source, clause, predicates)

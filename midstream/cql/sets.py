@@ -164,7 +164,7 @@ class _Widening:
         left, right = self._of(combination.left), self._of(combination.right)
         number = next(_leaves(combination.right))
         try:
-            type = common_type((left, right))
+            type = _in_one_type(left, right)
         except FunctionError as error:
             branch = self._branches[number]
             what, _, hint = str(error).partition("; ")
@@ -176,6 +176,19 @@ class _Widening:
         for leaf in _leaves(combination):
             self.types[leaf].append(type)
         return type
+
+
+def _in_one_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    """The type of a column of two sides. Instants stay instants, in the zone of the first.
+
+    >>> _in_one_type(pa.timestamp("ms", "UTC"), pa.timestamp("us", "Europe/Berlin"))
+    TimestampType(timestamp[us, tz=UTC])
+    """
+    if all(pt.is_timestamp(plain_type(side)) for side in (left, right)):
+        zones = [plain_type(side).tz for side in (left, right)]
+        if None not in zones and plain_type(left) != plain_type(right):
+            return pa.timestamp("us", zones[0])
+    return common_type((left, right))
 
 
 def _stay_different(narrow: pa.DataType, wide: pa.DataType) -> bool:
@@ -194,7 +207,7 @@ def _stay_different(narrow: pa.DataType, wide: pa.DataType) -> bool:
         return bool(digits <= wide.precision - wide.scale)
     if families == ("decimal", "decimal"):
         return bool(narrow.scale <= wide.scale and narrow.precision - narrow.scale <= wide.precision - wide.scale)
-    if families in (("timestamp", "timestamp"), ("duration", "duration")):
+    if families in (("timestamp", "timestamp"), ("duration", "duration"), ("time", "time")):
         return bool(narrow.unit != "ns" or wide.unit == "ns")
     return families[0] == families[1] or families == ("date", "timestamp")
 

@@ -36,7 +36,7 @@ _CLAUSES = frozenset({TokenType.FROM, TokenType.WHERE, TokenType.JOIN, TokenType
 #: What cannot follow a comma or GROUP BY.
 _LIST_ENDS = frozenset({
     TokenType.COMMA, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY,
-    TokenType.LIMIT, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.R_PAREN, TokenType.SEMICOLON,
+    TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.R_PAREN, TokenType.SEMICOLON,
 })  # fmt: skip
 
 
@@ -218,8 +218,12 @@ class Source:
     def _check_lists(self) -> None:
         """Refuse lists without an end and clauses out of order, which sqlglot lets pass."""
         clauses: list[set[TokenType]] = [set()]
+        dotted = False
         for token, following in zip_longest(self._sql_tokens, self._sql_tokens[1:]):
             assert token is not None
+            after_dot, dotted = dotted, token.token_type == TokenType.DOT
+            if after_dot and token.token_type not in (TokenType.L_PAREN, TokenType.R_PAREN):
+                continue  # a name, whatever else the word may mean
             is_end = following is None or following.token_type in _LIST_ENDS
             if token.token_type == TokenType.COMMA and is_end:
                 raise self.error(token, "nothing follows ','", "take it out, or go on with the list")

@@ -30,7 +30,7 @@ def read_plan(text: str, query: Query) -> Plan:
     >>> print(read_plan("a (b a_2)", ms.query(text, schemas={"a": row, "b": row}, event_time="ts")))
     (a minus (b a_2))
     """
-    return fit_plan(parse_plan(text, query.aliases), query)
+    return fit_plan(parse_plan(text, query.aliases, query.combination is not None), query)
 
 
 def fit_plan(plan: Plan, query: Query) -> Plan:

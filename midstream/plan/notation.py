@@ -48,8 +48,10 @@ class _Group:
         self.parts.append(part)
 
 
-def parse_plan(text: str, aliases: Sequence[str]) -> Plan:
+def parse_plan(text: str, aliases: Sequence[str], has_sets: bool = True) -> Plan:
     """The plan that a text describes, over the inputs `aliases` in the order of FROM.
+
+    For a query without set operations (`has_sets`) a word such as union is an alias like any other.
 
     >>> print(parse_plan("(r s) t", ["R", "S", "T"]))
     ((R S) T)
@@ -63,13 +65,14 @@ def parse_plan(text: str, aliases: Sequence[str]) -> Plan:
         raise PlanError(f"plan: got {shown(text)}; write text such as '((a b) c)'")
     if not isinstance(aliases, Sequence) or not all(isinstance(alias, str) for alias in aliases):
         raise PlanError(f"plan: aliases={shown(aliases)}; give the names of the inputs in a list")
-    reader = _Reader(text, tuple(aliases))
+    reader = _Reader(text, tuple(aliases), has_sets)
     return Plan(tuple(aliases), reader.read())
 
 
 class _Reader:
-    def __init__(self, text: str, aliases: tuple[str, ...]) -> None:
+    def __init__(self, text: str, aliases: tuple[str, ...], has_sets: bool) -> None:
         self.text = text
+        self.has_sets = has_sets
         self.aliases = aliases
         self.numbers = {alias.lower(): number for number, alias in enumerate(aliases)}
         self.first_use: dict[int, int] = {}
@@ -104,7 +107,8 @@ class _Reader:
                 quote = '"' if kind == "double" else "`"
                 yield _Token("alias", value.replace(quote * 2, quote), match.start(kind) - 1)
             elif kind == "word":
-                is_operator = value.lower() in OPERATOR_WORDS
+                is_alias = not self.has_sets and value.lower() in self.numbers
+                is_operator = value.lower() in OPERATOR_WORDS and not is_alias
                 yield _Token("operator" if is_operator else "alias", value, match.start(kind))
             elif kind == "other":
                 right = "separate inputs by blanks" if value == "," else f"close it with {value}"
@@ -147,6 +151,8 @@ class _Reader:
 
     def _check_operator(self, token: _Token, is_between_two: bool) -> None:
         word = token.value.lower()
+        if word in SET_WORDS and not self.has_sets:
+            raise self._error(f"{token.value!r} {self._where(token.at)}: the query has no set operation; leave it out")
         if word in SET_WORDS and is_between_two:
             return
         right = f"stands between two parts, as in (a {word} b)" if word in SET_WORDS else "is no part of a plan yet"

@@ -17,7 +17,7 @@ from midstream.cql.names import find_spellings
 from midstream.errors import QueryError, SparkError
 from midstream.migrate import DEFAULT_STRATEGY
 from midstream.options import EngineOptions
-from midstream.plan import parse_plan
+from midstream.plan import read_plan
 from midstream.spark.arguments import (
     Durations,
     check_count,
@@ -291,7 +291,7 @@ def _check(spec: JoinSpec, frames: Mapping[str, DataFrame], waits: Mapping[str, 
     query = spec.query
     spec.routing.fingerprint()
     for plan in [*([] if spec.plan is None else [spec.plan]), *(plan for _, plan in spec.schedule)]:
-        parse_plan(plan, query.aliases)
+        read_plan(plan, query)
     for name in query.tables:
         if frames[name].isStreaming:
             raise SparkError(

@@ -79,6 +79,7 @@ SCHEMAS = {
             "ts": TIME,
         }
     ),
+    "words": pa.schema({"having": pa.int64(), "limit": pa.int64(), "ts": TIME}),
     "twins": pa.schema([("x", pa.int64()), ("X", pa.int64()), ("ts", TIME)]),
 }
 

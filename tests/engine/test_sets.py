@@ -272,5 +272,5 @@ union
 
 def test_a_join_has_no_set_operation() -> None:
     query = make_query("SELECT a.id FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.id = b.id", None)
-    with pytest.raises(PlanError, match=r"plan: \(a union b\): the query has no set operation; leave union out"):
+    with pytest.raises(PlanError, match="plan: 'union' at column 3: the query has no set operation; leave it out"):
         ms.Engine(query, plan="a union b")

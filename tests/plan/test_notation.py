@@ -126,3 +126,13 @@ def test_an_alias_that_is_an_operator_is_quoted(word: str) -> None:
     plan = parse_plan(f'"{word}" b', [word, "b"])
     assert str(plan) == f'("{word}" b)'
     assert parse_plan(str(plan), [word, "b"]) == plan
+
+
+def test_without_set_operations_their_words_are_names_like_others() -> None:
+    """As in plans that were stored before there were set operations."""
+    aliases = ["union", "x", "group"]
+    plan = parse_plan("((x union) group)", aliases, has_sets=False)
+    assert str(plan) == '((x "union") "group")'
+    assert parse_plan(str(plan), aliases) == plan
+    with pytest.raises(PlanError, match="'minus' at column 4: the query has no set operation; leave it out"):
+        parse_plan("(a minus b)", ["a", "b"], has_sets=False)

@@ -19,7 +19,7 @@ from midstream.cql.model import Column
 from midstream.errors import SparkError
 from midstream.kernels.types import SMALLEST
 from midstream.migrate.jisc import JustInTime
-from midstream.plan import parse_plan
+from midstream.plan import read_plan
 from midstream.session import Engine
 from midstream.spark.checkpoint.ledger import SNAPSHOT_LANE
 from midstream.spark.commands.messages import AddressedCommand, obey
@@ -151,7 +151,7 @@ class Cell:
     def _follow_schedule(self, watermark: int) -> None:
         assert self._engine is not None
         due = [plan for moment, plan in self._spec.schedule if self._watermark < moment <= watermark]
-        if due and (plan := parse_plan(due[-1], self._query.aliases)) != self._engine.plan:
+        if due and (plan := read_plan(due[-1], self._query)) != self._engine.plan:
             self._engine.migrate(plan)
 
     def _snapshot(self) -> list[bytes]:
