@@ -65,6 +65,8 @@ def parse_plan(text: str, aliases: Sequence[str], has_sets: bool = True) -> Plan
         raise PlanError(f"plan: got {shown(text)}; write text such as '((a b) c)'")
     if not isinstance(aliases, Sequence) or not all(isinstance(alias, str) for alias in aliases):
         raise PlanError(f"plan: aliases={shown(aliases)}; give the names of the inputs in a list")
+    if not isinstance(has_sets, bool):
+        raise PlanError(f"plan: has_sets={shown(has_sets)}; give True or False")
     reader = _Reader(text, tuple(aliases), has_sets)
     return Plan(tuple(aliases), reader.read())
 
