@@ -18,6 +18,7 @@ import midstream as ms
 from midstream.kernels.types import VISITED
 from midstream.migrate import Migration
 from midstream.migrate.begin import MOST_PLANS
+from midstream.state import indexes
 from midstream.state.indexes import HashIndex
 
 from .changes import NAMES, fit_budget
@@ -32,7 +33,13 @@ ROWS, KEYS = 4, 400
 
 @pytest.fixture
 def visits(monkeypatch: pytest.MonkeyPatch) -> collections.Counter[str]:
-    """Probes of hash indexes, and the slots that they visit."""
+    """Probes of hash indexes, and the slots that they visit.
+
+    Seeds of the indexes are drawn from a known one: in windows this small, which codes share a bucket is half of the
+    slots visited.
+    """
+    dice = random.Random("seeds of the indexes")
+    monkeypatch.setattr(indexes, "draw_seed", lambda: dice.getrandbits(63))
     counted: collections.Counter[str] = collections.Counter()
     probe = HashIndex.probe
 
