@@ -12,14 +12,15 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from midstream.app.data import read_table
 from midstream.cql.moments import moment_text
 from midstream.cql.plain import plain_type
 from midstream.cql.typing_types import family
+from midstream.engine.input.casting import CAST_ERRORS
 from midstream.engine.operators.interner import Interner
+from midstream.engine.operators.results import moments_of
 from midstream.errors import InputError
 from midstream.kernels.types import LARGEST
 from midstream.state.arrow import make_contiguous
@@ -145,7 +146,7 @@ def _changes(table: pa.Table, names: Sequence[str], interner: Interner) -> tuple
     """Whose count changes, when, and by how much."""
     columns = [_cast(table[name], type, name) for name, type in zip(names, interner.types, strict=True)]
     whose = interner.intern(columns, table.num_rows)
-    firsts, lasts = _moments(table[FROM], 0, FROM), _moments(table[TO], int(LARGEST), TO)
+    firsts, lasts = _moments(table, FROM), _moments(table, TO)
     ends = np.flatnonzero(lasts != LARGEST)
     signs = np.repeat(np.array([1, -1]), [len(whose), len(ends)])
     return np.concatenate((whose, whose[ends])), np.concatenate((firsts, lasts[ends] + 1)), signs
@@ -154,12 +155,11 @@ def _changes(table: pa.Table, names: Sequence[str], interner: Interner) -> tuple
 def _cast(column: pa.ChunkedArray, type: pa.DataType, name: str) -> pa.Array:
     try:
         return make_contiguous(column.cast(type))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
+    except CAST_ERRORS as problem:
         raise InputError(f"diff: column {name!r} cannot be compared as {type}: {problem}") from None
 
 
-def _moments(column: pa.ChunkedArray, instead: int, name: str) -> Ints:
-    """Times in microseconds; `instead` of nulls."""
-    is_time = pat.is_timestamp(column.type)
-    values = _cast(column, pa.timestamp("us", column.type.tz) if is_time else pa.int64(), name).cast(pa.int64())
-    return np.array(pc.fill_null(values, instead).to_numpy(zero_copy_only=False), np.int64)
+def _moments(table: pa.Table, name: str) -> Ints:
+    """A column of times in microseconds, in which null is never."""
+    type = table.schema.field(name).type
+    return moments_of(_cast(table[name], pa.timestamp("us", type.tz) if pat.is_timestamp(type) else pa.int64(), name))

@@ -19,17 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from midstream.cql.functions import call
 from midstream.cql.model import Aggregate, Expr, Literal, Output, Query
 from midstream.engine.operators.grouped import do_rows_tell_group
+from midstream.engine.operators.results import moments_of
 from midstream.engine.operators.stepped import make_operator
 from midstream.kernels.types import EARLIEST, LARGEST
 from midstream.state.arrow import make_contiguous
-from midstream.state.indexes import Ints
 from midstream.state.meter import Meter
 
 #: The columns of times that follow the values of a part.
@@ -72,7 +70,7 @@ class Round:
                 # All steps are closed at once, so that it need not tell them apart.
                 operator = make_operator(replace(self.query, step=int(LARGEST)), Meter())
             columns = [make_contiguous(column) for column in table.columns]
-            starts, ends = (_moments(times) for times in columns[-_TIMES:])
+            starts, ends = map(moments_of, columns[-_TIMES:])
             operator.add(columns[:-_TIMES], starts, ends)
         if operator is not None:
             for runs in operator.close(int(EARLIEST), int(LARGEST)):
@@ -88,8 +86,3 @@ def rounds_of(query: Query) -> tuple[Round, ...]:
     if do_rows_tell_group(query) or not keys:
         return (Round(query, keys),)
     return Round(replace(query, is_uncut=True), keys), by_row
-
-
-def _moments(times: pa.Array) -> Ints:
-    """Moments in microseconds; null is never."""
-    return np.asarray(pc.fill_null(times.view(pa.int64()), int(LARGEST)).to_numpy(zero_copy_only=False), np.int64)

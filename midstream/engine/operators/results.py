@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from midstream.cql.model import Column, Expr, Query, columns_of
@@ -125,3 +126,9 @@ def times_of(values: Ints, type: pa.DataType, is_null: NDArray[np.bool_] | None 
     if is_null is not None and is_null.any():
         return pa.array(copied, mask=is_null).view(type)
     return pa.Array.from_buffers(type, len(copied), [None, pa.py_buffer(copied)])
+
+
+def moments_of(times: pa.Array) -> Ints:
+    """The moments that `times_of` gave out, in microseconds; null stands for never."""
+    filled = pc.fill_null(times.view(pa.int64()), int(LARGEST))
+    return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)

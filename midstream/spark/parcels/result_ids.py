@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from midstream.engine.operators.results import moments_of
 from midstream.kernels import hashing
-from midstream.kernels.types import LARGEST
 from midstream.spark.routing.content import make_plain, row_codes
 from midstream.state.arrow import make_contiguous
 from midstream.state.indexes import Ints
@@ -73,7 +73,7 @@ class ResultIds:
 def name_rows(tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
     """All results of some steps, or all that are equal to any of these, with a column of names."""
     codes = [np.concatenate(halves) for halves in zip(*(_codes_of(table) for table in tables), strict=True)]
-    ends = np.concatenate([_ends_of(table) for table in tables])
+    ends = np.concatenate([moments_of(make_contiguous(table.columns[-1])) for table in tables])
     order = np.lexsort((-ends, *codes))
     is_first = np.ones(len(order), np.bool_)
     is_first[1:] = np.any([half[order[1:]] != half[order[:-1]] for half in codes], axis=0)
@@ -94,11 +94,6 @@ def _codes_of(table: pa.Table) -> tuple[Ints, Ints]:
     columns = [make_plain(column) for column in table.columns[:-1]]
     first, second = (row_codes(columns, table.num_rows, seed) for seed in _HALVES)
     return first, second
-
-
-def _ends_of(table: pa.Table) -> Ints:
-    ends = make_contiguous(table.columns[-1]).view(pa.int64())
-    return np.asarray(pc.fill_null(ends, int(LARGEST)).to_numpy(zero_copy_only=False), np.int64)
 
 
 def _in_hexadecimal(halves: Sequence[Ints]) -> pa.Array:
