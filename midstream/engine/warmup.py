@@ -90,10 +90,11 @@ def _renumber_a_box() -> None:
 def _evict_entries() -> None:
     """Only tests evict entries so far."""
     ids = np.arange(1, 5)
-    state = JoinState((0, 1), {("key",): Access.HASH})
-    state.store(Combos(np.column_stack((ids, ids)), ids, ids + 9), {("key",): ids})
-    state.evict(0, ids[:2])
-    state.purge(0, {0: 1, 1: 1})
+    for access in (Access.HASH, Access.SORTED):
+        state = JoinState((0, 1), {("key",): access})
+        state.store(Combos(np.column_stack((ids, ids)), ids, ids + 9), {("key",): ids})
+        state.evict(0, ids[:2])
+        state.purge(0, {0: 1, 1: 1})
 
 
 def _route_rows() -> None:

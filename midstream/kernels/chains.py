@@ -19,6 +19,7 @@ from midstream.kernels.boxes import FILLING, MISSING, set_state, state_at
 from midstream.kernels.caching import kernel
 from midstream.kernels.hashing import bucket_hash, secrets_of
 from midstream.kernels.memory import prefetch
+from midstream.kernels.rings import is_dead
 from midstream.kernels.types import AFRESH, COUNT, EVICTED, NEXT, NO_ID, ROW, VISITED, Combos
 
 AHEAD_BUCKET = 24
@@ -87,6 +88,46 @@ def store(chains, ring, keys, combos):
         slots[slot, 2] = combos.ends[i]
         slots[slot, 3] = buckets[bucket]
         buckets[bucket] = tail + i
+
+
+@kernel
+def pack(chains, ring, packed_chains, packed, horizon, first_rows):
+    """Write the entries of a ring that are not dead into another from its tail on, and enter them; how many there are.
+
+    The other ring and its chains may be in the same memory, if its tail is this one's head: no entry goes up. The
+    buckets are empty before.
+    """
+    slots = chains.slots
+    buckets, packed_slots, seed = packed_chains
+    secrets = secrets_of(seed)
+    starts, ends, members, head, tail = ring
+    slot_mask = slots.shape[0] - 1
+    bucket_mask = buckets.size - 1
+    packed_mask = packed_slots.shape[0] - 1
+    width = members.shape[1]
+    to = packed.tail
+    for entry in range(head, tail):
+        if entry + AHEAD_SLOT < tail:
+            prefetch(buckets, bucket_hash(slots[(entry + AHEAD_SLOT) & slot_mask, 0], secrets) & bucket_mask)
+        slot = entry & slot_mask
+        if is_dead(ends, members, slot, horizon, first_rows):
+            continue
+        place = to & packed_mask
+        start = starts[slot]
+        end = ends[slot]
+        key = slots[slot, 0]
+        packed.starts[place] = start
+        packed.ends[place] = end
+        for k in range(width):
+            packed.members[place, k] = members[slot, k]
+        bucket = bucket_hash(key, secrets) & bucket_mask
+        packed_slots[place, 0] = key
+        packed_slots[place, 1] = start
+        packed_slots[place, 2] = end
+        packed_slots[place, 3] = buckets[bucket]
+        buckets[bucket] = to
+        to += 1
+    return to - packed.tail
 
 
 @kernel

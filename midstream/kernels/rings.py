@@ -74,7 +74,8 @@ def alive(ends, head, tail, horizon):
 
 
 @njit(inline="always")
-def _is_dead(ends, members, slot, horizon, first_rows):
+def is_dead(ends, members, slot, horizon, first_rows):
+    """Whether the entry in a slot ended before the horizon, or has a row below the first of its input."""
     if ends[slot] < horizon:
         return True
     for k in range(first_rows.size):
@@ -91,7 +92,7 @@ def dead_of_sample(ring, horizon, first_rows, samples, offset):
     dead = 0
     for i in range(samples):
         entry = ring.head + (i * size + offset % size) // samples
-        if _is_dead(ring.ends, ring.members, entry & mask, horizon, first_rows):
+        if is_dead(ring.ends, ring.members, entry & mask, horizon, first_rows):
             dead += 1
     return dead
 
@@ -119,7 +120,7 @@ def living(ring, horizon, first_rows):
     ids = np.empty(ring.tail - ring.head, np.int64)
     count = 0
     for entry in range(ring.head, ring.tail):
-        if not _is_dead(ring.ends, ring.members, entry & mask, horizon, first_rows):
+        if not is_dead(ring.ends, ring.members, entry & mask, horizon, first_rows):
             ids[count] = entry
             count += 1
     return ids[:count]
@@ -141,7 +142,7 @@ def collect(ring, horizon, first_rows, budget):
     evicted = 0
     while head < stop:
         slot = head & mask
-        if not _is_dead(ends, members, slot, horizon, first_rows):
+        if not is_dead(ends, members, slot, horizon, first_rows):
             if count == moved.size:
                 break
             moved[count] = head

@@ -50,6 +50,14 @@ class HashIndex:
         """Write combinations into a ring from its tail on, and insert them with their keys."""
         chains.store(self._chains, ring, keys, combos)
 
+    def pack(self, ring: Ring, into: HashIndex, packed: Ring, horizon: int, first_rows: Ints) -> int:
+        """Write what is not dead of a ring into another from its tail on, and into its index; how many entries.
+
+        The index may be this one, if the rings are in the same memory.
+        """
+        into._chains.buckets[:] = NO_ID
+        return int(chains.pack(self._chains, ring, into._chains, packed, horizon, first_rows))
+
     def keys_of(self, ids: Ints) -> Ints:
         """The keys of entries."""
         slots = self._chains.slots

@@ -133,7 +133,7 @@ class JoinState:
     def add_index(self, signature: Signature, access: Access, keys: Ints) -> None:
         """One more way to find the entries; `keys` are those of what `entries` gives."""
         if self._evicted:
-            self._pack(kernels.living(self.ring(), EARLIEST, np.zeros(0, np.int64)))
+            self._pack(EARLIEST, np.zeros(0, np.int64))
         self._make_index(signature, access, 0)
         if signature in self.indexes:
             starts, ends = (rings.read(ring, self._head, self._tail) for ring in (self._starts, self._ends))
@@ -206,7 +206,7 @@ class JoinState:
         # Also before there is a horizon, evicted entries have ended.
         horizon = max(horizon, EARLIEST)
         if self._evicted >= max(_EVICTED_SHARE * held, 1):
-            self._pack(kernels.living(self.ring(), horizon, first_rows))
+            self._pack(horizon, first_rows)
             return
         dead = kernels.dead_of_sample(self.ring(), horizon, first_rows, _SAMPLES, self._tail)
         is_tight = held > self.capacity - self.capacity // 8
@@ -235,8 +235,13 @@ class JoinState:
             if isinstance(index, SortedIndex):
                 index.forget(self._head, self._tail)
 
-    def _pack(self, kept: Ints) -> None:
-        """Keep only the entries with these ids, in rings no larger than they need, and index them anew."""
+    def _pack(self, horizon: int, first_rows: Ints) -> None:
+        """Keep only the entries that are not dead, in rings no larger than they need, and index them anew."""
+        indexes = list(self.indexes.values())
+        if len(indexes) == 1 and isinstance(indexes[0], HashIndex):
+            self._pack_in_one_pass(indexes[0], horizon, first_rows)
+            return
+        kept = kernels.living(self.ring(), horizon, first_rows)
         slots = kept & (self.capacity - 1)
         combos = Combos(self._members[slots], self._starts[slots], self._ends[slots])
         keys = {signature: self._keys_of(signature, kept) for signature in self.indexes}
@@ -248,6 +253,22 @@ class JoinState:
         self._evicted = 0
         self.store(combos, keys)
         self._stored = 0
+
+    def _pack_in_one_pass(self, index: HashIndex, horizon: int, first_rows: Ints) -> None:
+        """The usual case: entries with one hash index, in the memory that they have if they need as much."""
+        before, most = self.ring(), len(self)
+        capacity = rings.capacity_for(most)
+        if capacity < self.capacity:
+            self._allocate(capacity, 2 * most)
+            (signature,) = self.indexes
+            self.indexes[signature] = packed_index = HashIndex(capacity, 2 * most)
+        else:
+            packed_index = index
+        packed = self.ring()._replace(tail=before.head)
+        kept = index.pack(before, packed_index, packed, horizon, first_rows)
+        self._tail = self._head + kept
+        self._evicted = self._stored = 0
+        self.meter.bytes_moved += kept * self._entry_bytes
 
     def _resize(self, capacity: int) -> None:
         head, tail = self._head, self._tail
