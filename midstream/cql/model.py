@@ -272,7 +272,8 @@ class Query:
     windows.
 
     A query with a `combination` combines its `parts`, which have the same output columns. Results of a query that
-    `is_uncut` are put together with those of other places later, so they need not be cut at steps.
+    `is_uncut` are put together with those of other places later, so they need not be cut at steps, and rows of several
+    branches are not combined yet.
     """
 
     text: str

@@ -247,8 +247,9 @@ class Pipeline:
             self._backlog = Backlog(self._query, self._windows)
 
     def _begin_stage_at(self, watermark: int) -> None:
+        """Have the stage go on where another has ended; what it has of closed steps, of static tables, is out."""
         for _ in self._stage.advance(watermark):
-            raise AssertionError("a stage that has taken nothing gives nothing out")
+            pass
 
     def go_on_from(self, accepted: Mapping[str, StreamRows], watermark: int) -> None:
         """Go on after rows whose results are out already, every join state being a hole."""

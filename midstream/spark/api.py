@@ -115,9 +115,10 @@ def sql(
 
     `name` identifies the join in `progress` and `cell_reports`, if a query has several.
 
-    A query with DISTINCT, GROUP BY, aggregates or TUMBLE windows gives results in steps of event time: all results of a
-    step come in the batch whose watermark reaches its end. `step` is how long one is, such as ``"1 minute"``. The
-    default is the least common multiple of the TUMBLE windows, or else a tenth of the longest RANGE window.
+    A query with DISTINCT, GROUP BY, aggregates, TUMBLE windows, UNION, EXCEPT or INTERSECT gives results in steps of
+    event time: all results of a step come in the batch whose watermark reaches its end. `step` is how long one is, such
+    as ``"1 minute"``. The default is the least common multiple of the TUMBLE windows, or else a tenth of the longest
+    RANGE window.
 
     If all DataFrames are batch DataFrames, the result is one too, with the results of all their rows.
 
@@ -222,7 +223,8 @@ def explain(
 ) -> str:
     """Where rows would go: the dimensions with their shares, and the copies that each stream pays.
 
-    For a query with steps it also tells how the cells' parts of results are put together.
+    With set operations that is told of every branch, which is called by its aliases. For a query with steps it also
+    tells how the cells' parts of results are put together.
 
     ::
 
@@ -261,7 +263,13 @@ def _control_folder(session: Any, spec: JoinSpec, path: str | None) -> ControlFo
         except SparkError as problem:
             _logger.info("midstream: control is off: %s; %s", problem, _SWITCH_ON)
             return None
-    told = {"text": spec.text, "aliases": list(spec.query.aliases), "cells": spec.cells, "join": spec.fingerprint}
+    told = {
+        "text": spec.text,
+        "aliases": list(spec.query.aliases),
+        "has_sets": spec.query.combination is not None,
+        "cells": spec.cells,
+        "join": spec.fingerprint,
+    }
     before = folder.read("status/query.json")
     if before is not None and before.get("join") != spec.fingerprint:
         # A checkpoint may refuse what has changed, and is to say so without waiting for rows.

@@ -90,7 +90,7 @@ def build_join(
     arrow_schema = compat.to_arrow(spark_schema)
     if not spec.rounds:
         return observed.mapInArrow(make_opener(arrow_schema, with_ids), spark_schema)
-    chosen = [partitions if current.together else 1 for current in spec.rounds]
+    chosen = [1 if current.is_in_one_place else partitions for current in spec.rounds]
     frame = observed.mapInArrow(make_splitter(spec.rounds[0], chosen[0]), PARTS_DDL)
     for place, current in enumerate(spec.rounds[:-1], 1):
         frame = frame.repartition(chosen[place - 1], "partition")

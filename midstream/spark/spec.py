@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from midstream.cql.model import Query
 from midstream.cql.parse import query as parse_query
-from midstream.engine.operators.parts import Round, rounds_of
+from midstream.engine.operators.parts import rounds_of
+from midstream.engine.operators.rounds import Round
 from midstream.engine.operators.stepped import start_of_step
 from midstream.engine.snapshot.checkpoint import describe_query, windows_as_json
-from midstream.errors import SparkError
 from midstream.options import EngineOptions
 from midstream.spark.routing.rules import Routing, routing_for
 
@@ -61,10 +61,7 @@ class JoinSpec:
     @cached_property
     def query(self) -> Query:
         """The query as the user wrote it."""
-        found = parse_query(self.text, self.schemas, self.event_time, assume_zone=self.assume_zone, step=self.step)
-        if found.parts:
-            raise SparkError("query: set operations are not supported on Spark yet; run it on ms.Engine")
-        return found
+        return parse_query(self.text, self.schemas, self.event_time, assume_zone=self.assume_zone, step=self.step)
 
     @cached_property
     def rounds(self) -> tuple[Round, ...]:

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
-from midstream.engine.operators.parts import Round, parts_query, rounds_of
+from midstream.engine.operators.parts import parts_query, rounds_of
+from midstream.engine.operators.rounds import Round
 
 SCHEMA = pa.schema({"k": pa.int64(), "s": pa.string(), "x": pa.float64(), "n": pa.int64(), "ts": pa.int64()})
 SECOND = 1_000_000
@@ -28,6 +29,14 @@ TEXTS = {
     "tumbling rows": "SELECT a.x, a.s FROM a [TUMBLE 2 SECONDS], b [TUMBLE 3 SECONDS] WHERE a.k = b.k",
     "tumbling groups": "SELECT a.k, sum(b.n) AS t FROM a [TUMBLE 2 SECONDS], b [UNBOUNDED] WHERE a.k = b.k GROUP BY 1",
     "for ever": "SELECT DISTINCT a.s FROM a [UNBOUNDED], b [UNBOUNDED] WHERE a.k = b.k",
+    "union": f"SELECT a.s, b.x {JOINED} UNION SELECT s, x FROM a [RANGE 2 SECONDS]",
+    "except": f"SELECT k FROM a [RANGE 9 SECONDS] EXCEPT SELECT a.k {JOINED}",
+    "all of them": f"SELECT a.x {JOINED} INTERSECT ALL SELECT x FROM a [TUMBLE 3 SECONDS] "
+    f"EXCEPT ALL SELECT b.x {JOINED}",
+    "nested": f"(SELECT a.n {JOINED} UNION ALL SELECT k FROM a [UNBOUNDED]) EXCEPT SELECT count(*) AS c {JOINED}",
+    "groups": f"SELECT a.k, count(*) AS c, sum(a.x) AS s {JOINED} GROUP BY a.k EXCEPT ALL "
+    f"SELECT DISTINCT b.k, count(b.s), max(b.x) {JOINED} GROUP BY b.k, b.s",
+    "one group less": f"SELECT max(a.n) AS m, sum(a.x) AS s {JOINED} EXCEPT SELECT b.n, b.x {JOINED}",
     "groups for ever": "SELECT a.s, sum(b.n) AS n FROM a [UNBOUNDED], b [UNBOUNDED] WHERE a.k = b.k GROUP BY a.s",
 }
 
@@ -55,11 +64,12 @@ def finish(rng: random.Random, rounds: Iterable[Round], parts: list[pa.Table]) -
     for step in rounds:
         shares: tuple[list[pa.Table], list[pa.Table]] = ([], [])
         for table in parts:
-            values = [column.to_pylist() for column in table.columns[: step.together]]
-            keys = zip(*values, strict=True) if values else [()] * table.num_rows
-            places = [_place(key) for key in keys]
-            for place, share in enumerate(shares):
-                share.append(table.filter(pa.array([found == place for found in places], pa.bool_())))
+            for own, columns in step.spread(table):
+                values = [column.to_pylist() for column in columns]
+                keys = zip(*values, strict=True) if values else [()] * own.num_rows
+                places = [_place(key) for key in keys]
+                for place, share in enumerate(shares):
+                    share.append(own.filter(pa.array([found == place for found in places], pa.bool_())))
         for share in shares:
             rng.shuffle(share)
         parts = [table for share in shares for table in step.finish(share)]

@@ -196,7 +196,10 @@ class Batches:
 
 
 def _values(table: pa.Table) -> Iterator[Iterator[str]]:
-    return (map(repr, row.values()) for row in table.to_pylist())
+    """Rows as texts. Times are integers: parts of a static table begin before all that Python has."""
+    names = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
+    fields = [pa.field(field.name, pa.int64() if field.name in names else field.type) for field in table.schema]
+    return (map(repr, row.values()) for row in table.cast(pa.schema(fields)).to_pylist())
 
 
 def count_rows(table: pa.Table) -> Counter[tuple[Any, ...]]:

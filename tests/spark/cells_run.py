@@ -38,7 +38,8 @@ class CellsRun:
 
     def __post_init__(self) -> None:
         routing = self.routing
-        assert routing.cell_query.output_schema.equals(routing.query.output_schema)
+        if routing.query.step is None:
+            assert routing.cell_query.output_schema.equals(routing.query.output_schema)
         self.routers = {source: Router(routing, source) for source in routing.query.schemas}
         static = self.routed(self.tables)
         self.engines = []
@@ -61,5 +62,5 @@ class CellsRun:
         options: dict[str, Any] = {} if watermark is None else {"watermark": watermark}
         rows = self.routed(data)
         found = [engine.push(own, **options) for engine, own in zip(self.engines, rows, strict=True)]
-        assert all(table.schema.equals(self.routing.query.output_schema) for table in found)
+        assert all(table.schema.equals(self.routing.cell_query.output_schema) for table in found)
         return found

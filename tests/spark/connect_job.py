@@ -27,6 +27,12 @@ def told_of(spark: Any, folder: Path) -> dict[str, Any]:
     told["watermarks"] = [progress.eventTime.get("watermark") for progress in progresses]
     told["reports"] = [list(ms.spark.cell_reports(progress).values()) for progress in progresses]
 
+    stepped = ms.spark.sql((folder / "steps.sql").read_text(), frames, "ts", "1 second", partitions=2, result_id=True)
+    writer = stepped.writeStream.format("parquet").option("checkpointLocation", str(folder / "steps checkpoint"))
+    query = writer.trigger(availableNow=True).start(str(folder / "steps"))
+    query.awaitTermination()
+    told["marks of steps"] = [progress.eventTime.get("watermark") for progress in query.recentProgress]
+
     batch = {name: spark.read.schema(schema).parquet(str(folder / name)) for name in "abc"}
     told["batch"] = ms.spark.sql(text, batch, "ts", partitions=2).count()
     try:

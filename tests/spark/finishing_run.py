@@ -7,29 +7,34 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from midstream.cql.model import Query
+from midstream.engine.operators.parts import rounds_of
 from midstream.spark.parcels.finishing import make_last_round, make_round, make_splitter
+from midstream.spark.parcels.packing import make_opener
 from midstream.spark.routing.cell_numbers import spark_hash
-from midstream.spark.spec import JoinSpec
 
 
 def put_together(
-    spec: JoinSpec, output: Sequence[tuple[int, bytes]], rng: random.Random, with_ids: bool = False
+    query: Query, output: Sequence[tuple[int, bytes]], rng: random.Random, with_ids: bool = False
 ) -> list[pa.RecordBatch]:
     """The results of a batch whose cells gave out these parcels; partitions and the order of parcels are random."""
-    schema = spec.query.output_schema
+    schema = query.output_schema
     if with_ids:
         schema = schema.append(pa.field("result_id", pa.string()))
-    counts = [rng.randrange(1, 4) if current.together else 1 for current in spec.rounds]
     columns = list(zip(*output, strict=True)) or [(), ()]
     arrays = [pa.array(column, type) for column, type in zip(columns, (pa.int32(), pa.binary()), strict=True)]
     results = pa.record_batch(arrays, ["cell", "parcel"])
-    batches = list(make_splitter(spec.rounds[0], counts[0])(iter([results])))
-    for place, current in enumerate(spec.rounds):
-        last = place + 1 == len(spec.rounds)
+    if query.step is None:
+        return list(make_opener(schema, with_ids)(iter([results])))
+    rounds = rounds_of(query)
+    counts = [1 if current.is_in_one_place else rng.randrange(1, 4) for current in rounds]
+    batches = list(make_splitter(rounds[0], counts[0])(iter([results])))
+    for place, current in enumerate(rounds):
+        last = place + 1 == len(rounds)
         if last:
             work = make_last_round(current, schema, with_ids)
         else:
-            work = make_round(current, spec.rounds[place + 1], counts[place + 1])
+            work = make_round(current, rounds[place + 1], counts[place + 1])
         batches = [
             batch for part in _shuffle(batches, counts[place], rng) for batch in work(iter(part)) if batch.num_rows
         ]

@@ -140,6 +140,15 @@ def test_a_command_that_comes_too_early_is_given_again(folder: Path) -> None:
     assert len(list((folder / "commands").iterdir())) == 2
 
 
+def test_a_plan_with_set_operations(folder: Path) -> None:
+    control = ms.spark.control(folder)
+    with pytest.raises(PlanError, match="'union' at column 4: the query has no set operation"):
+        control.migrate("(b union a)", wait=False)
+    known = {"text": "", "aliases": ["a", "b"], "has_sets": True, "cells": 2}
+    ControlFolder(str(folder)).write("status", "query.json", json.dumps(known))
+    assert control.migrate("(b union a)", wait=False).plan == "(b union a)"
+
+
 def test_completeness_is_waited_for_on_request(folder: Path) -> None:
     """All cells run the plan, but one still misses something: that is enough unless somebody asks for more."""
 

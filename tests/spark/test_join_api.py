@@ -232,10 +232,16 @@ def test_steps(frames: dict[str, Any]) -> None:
         ms.spark.sql(TEXT, frames, "ts", partitions=2, step="1 minute")
 
 
-def test_set_operations_are_refused(frames: dict[str, Any]) -> None:
-    for operation in ("UNION ALL", "EXCEPT"):
-        with pytest.raises(ms.SparkError, match="set operations are not supported on Spark yet; run it on"):
-            ms.spark.sql(f"{TEXT} {operation} {TEXT}", frames, "ts", partitions=2)
+def test_set_operations(frames: dict[str, Any]) -> None:
+    """They have plans of their own, and are refused where the embedded engine refuses them."""
+    for operation, word in (("UNION ALL", "union"), ("EXCEPT", "minus")):
+        options: dict[str, Any] = {"event_time": "ts", "partitions": 2, "plan": f"((b a) {word} (a_2 b_2))"}
+        united = ms.spark.sql(f"{TEXT} {operation} {TEXT}", frames, **options)
+        assert united.columns == ms.spark.sql(TEXT, frames, "ts", partitions=2).columns
+        with pytest.raises(ms.PlanError, match="does not fit the set operations of the query"):
+            ms.spark.sql(f"{TEXT} {operation} {TEXT}", frames, **options | {"plan": "((b a) intersect (a_2 b_2))"})
+    with pytest.raises(ms.QueryError, match="EXCEPT of 2 columns with 1 column"):
+        ms.spark.sql("SELECT k, v FROM a [RANGE 1 HOUR] EXCEPT SELECT k FROM b [RANGE 1 HOUR]", frames, "ts")
 
 
 def test_frames_that_do_not_fit(spark: Any, frames: dict[str, Any]) -> None:

@@ -366,9 +366,36 @@ def test_other_steps_and_operators_are_refused(text: str, options: dict[str, Any
     open_ledger(stored, JoinSpec.from_json(spec_of(STEPPED).to_json()), "cell 0 of 2")
 
 
+PAIR = "FROM a [RANGE 10 SECONDS], b [RANGE 60 SECONDS] WHERE a.k = b.k"
+SETS = f"SELECT v FROM a [RANGE 10 SECONDS] EXCEPT SELECT a.v {PAIR}"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "told"),
+    [
+        (
+            SETS.replace("EXCEPT", "EXCEPT ALL"),
+            {},
+            "combined: the checkpoint has '(0 EXCEPT 1)', the query has '(0 EXCEPT ALL 1)'",
+        ),
+        (SETS.replace("SELECT a.v", "SELECT b.v"), {}, "branches: the checkpoint has"),
+        (SETS.replace("SELECT a.v", "SELECT DISTINCT a.v"), {}, "branches: the checkpoint has"),
+        (SETS, {"hot_keys": {"b.k": [1]}}, "hot keys: the checkpoint has none, the query has of a_2.k = b.k"),
+        (f"{SETS} UNION SELECT v FROM b [RANGE 1 SECOND]", {}, "rows would go to other cells"),
+        (SETS, {"cells": 4}, "cells: the checkpoint has 2, the query has 4"),
+    ],
+    ids=["operation", "outputs of a branch", "distinct branch", "hot keys", "more branches", "cells"],
+)
+def test_other_set_operations_are_refused(text: str, options: dict[str, Any], told: str) -> None:
+    stored = open_ledger(None, spec_of(SETS), "cell 0 of 2").to_bytes()
+    with pytest.raises(ms.SparkError, match=re.escape(told)):
+        open_ledger(stored, spec_of(text, **options), "cell 0 of 2")
+    open_ledger(stored, JoinSpec.from_json(spec_of(SETS).to_json()), "cell 0 of 2")
+
+
 def test_a_plain_join_does_not_become_one_with_steps() -> None:
     stored = open_ledger(None, spec_of(TEXT), "cell 0 of 2").to_bytes()
-    with pytest.raises(ms.SparkError, match="is of a plain join, and the query has DISTINCT, groups or TUMBLE"):
+    with pytest.raises(ms.SparkError, match="is of a plain join, and the query has DISTINCT, groups, set"):
         open_ledger(stored, spec_of(TEXT.replace("SELECT", "SELECT DISTINCT")), "cell 0 of 2")
 
 

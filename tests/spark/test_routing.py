@@ -503,8 +503,6 @@ def test_wrong_hot_keys(hot: dict[str, Any], message: str) -> None:
 
 def test_a_name_may_be_short_where_it_is_clear() -> None:
     query = make("SELECT a.ts FROM o [W] a, p [W] b, q [W] c WHERE a.id = b.id AND b.n = c.id")
-    assert (
-        routing_for(query, 4, hot_keys={"P.ID": [1]}).hot_keys == routing_for(query, 4, hot_keys={"a.id": [1]}).hot_keys
-    )
+    assert routing_for(query, 4, hot_keys={"P.ID": [1]}).grids == routing_for(query, 4, hot_keys={"a.id": [1]}).grids
     with pytest.raises(ms.QueryError, match=r"'id' is ambiguous, .* write a.id, b.id, c.id"):
         routing_for(query, 4, hot_keys={"id": [1]})

@@ -8,6 +8,7 @@ some go on with a smaller window, as a restart may.
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from dataclasses import replace
 from unittest import mock
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
+from midstream.engine.operators.rounds import PartsToSpread
 from midstream.spark import processor
 from midstream.spark.commands.messages import Command
 from midstream.spark.parcels.finishing import find_partitions
@@ -29,6 +31,7 @@ from .test_attempts import PAIR, PLANS, SCHEMA, STATIC, STRATEGIES, some_rows
 
 TRIPLE = "FROM a [RANGE 4 SECONDS], b [RANGE 9 SECONDS], c [RANGE 2 SECONDS] WHERE a.k = b.k AND b.k = c.k"
 AGGREGATES = "count(*) AS c, count(b.l) AS l, sum(b.k) AS s, avg(b.d) AS m"
+OTHER_PAIR = PAIR.replace("b [RANGE 9 SECONDS]", "c [RANGE 3 SECONDS] b")
 KINDS = {
     "distinct": f"SELECT DISTINCT a.t, b.d {PAIR}",
     "groups": f"SELECT a.t, {AGGREGATES} {PAIR} GROUP BY a.t",
@@ -40,21 +43,44 @@ KINDS = {
     "unbounded": "SELECT a.d, count(*) AS c FROM a [UNBOUNDED], b [RANGE 3 SECONDS] WHERE a.k = b.k GROUP BY a.d",
     "three": f"SELECT a.t, sum(c.k) AS s {TRIPLE} GROUP BY a.t",
     "static": f"SELECT s.name, count(*) AS c {PAIR.replace(' WHERE', ', s WHERE')} AND s.k = a.k GROUP BY s.name",
+    "union": f"SELECT a.t, b.d {PAIR} UNION SELECT t, d FROM a [RANGE 3 SECONDS]",
+    "difference": f"SELECT k FROM a [RANGE 9 SECONDS] EXCEPT SELECT a.k {PAIR}",
+    "all of them": f"SELECT a.t {PAIR} EXCEPT ALL SELECT b.t {PAIR} INTERSECT ALL SELECT t FROM b [RANGE 9 SECONDS]",
+    "nested": f"SELECT a.d {PAIR} EXCEPT (SELECT a.d {OTHER_PAIR} UNION ALL SELECT d FROM b [TUMBLE 1 SECOND])",
+    "groups less groups": f"SELECT a.t, count(*) AS c {PAIR} GROUP BY a.t EXCEPT ALL "
+    f"SELECT DISTINCT b.t, count(b.l) {OTHER_PAIR} GROUP BY b.t, b.d",
+    "rows less one group": f"SELECT k FROM b [RANGE 9 SECONDS] EXCEPT SELECT max(a.k) {PAIR}",
+    "less a table": f"SELECT a.k, b.t {PAIR} EXCEPT SELECT k, name FROM s",
+    "also in tables": f"SELECT a.k {PAIR} INTERSECT ALL SELECT x.k FROM s x, s y WHERE x.k = y.k",
+    "three less one": f"SELECT a.t, c.d {TRIPLE} EXCEPT SELECT t, d FROM b [RANGE 1 SECOND]",
+    "at once": f"SELECT a.t, b.d {PAIR} UNION ALL SELECT t, d FROM b [UNBOUNDED] "
+    f"UNION ALL SELECT b.t, a.d {OTHER_PAIR}",
 }
-NAMES = pa.table({"k": [0, 1, 1, 2], "name": list("pqrs")}, schema=STATIC)
+NAMES = pa.table({"k": [0, 1, 1, 2], "name": list("pqxy")}, schema=STATIC)
+PLANS_OF = {"three": PLANS, "three less one": [f"({plan} minus b_2)" for plan in PLANS]}
+
+
+def schemas_of(text: str) -> dict[str, pa.Schema]:
+    schemas = {"a": SCHEMA, "b": SCHEMA, "c": SCHEMA, "s": STATIC}
+    return {name: schema for name, schema in schemas.items() if re.search(rf" {name}( \[| x,| WHERE|$)", text)}
+
+
+def draw_step(text: str, rng: random.Random) -> str | None:
+    if "UNION ALL SELECT b.t" in text:
+        return None
+    return rng.choice(
+        ["6 seconds", "12 seconds"] if "TUMBLE" in text else ["500 milliseconds", "3 seconds", "7 seconds"]
+    )
 
 
 def run_batches(kind: str, seed: int) -> int:
     """Run random batches; the number of results. All that cells give out has to be right, batch by batch."""
     rng = random.Random(f"{kind} {seed}")
     text = KINDS[kind]
-    schemas = {"a": SCHEMA, "b": SCHEMA, "c": SCHEMA, "s": STATIC}
-    schemas = {name: schema for name, schema in schemas.items() if f" {name} [" in text or f" {name} WHERE" in text}
-    tables = {"s": NAMES} if kind == "static" else {}
-    step = rng.choice(
-        ["6 seconds", "12 seconds"] if "TUMBLE" in text else ["500 milliseconds", "3 seconds", "7 seconds"]
-    )
-    hot = {"a.k": [1]} if "b [RANGE" in text and rng.random() < 0.5 else {}
+    schemas = schemas_of(text)
+    tables = {"s": NAMES} if "s" in schemas else {}
+    step = draw_step(text, rng)
+    hot = {"k": [1]} if "b [RANGE" in text and rng.random() < 0.5 else {}
     spec = JoinSpec(text, schemas, "ts", cells=rng.choice([1, 3, 4]), hot_keys=hot, step=step)
     engine = ms.Engine(ms.query(text, schemas=schemas, event_time="ts", step=step), tables=tables)
     batches = Batches(spec, seed, tables)
@@ -69,16 +95,17 @@ def run_batches(kind: str, seed: int) -> int:
             engine = ms.Engine.restore(ms.query(text, schemas=schemas, event_time="ts"), engine.snapshot())
         now += rng.choice([0, 500, 2_000, 2_000, 15_000]) if rng.random() < 0.8 else rng.randrange(4_000)
         data = {name: some_rows(rng, rng.choice([0, 1, 5, 20]), now) for name in schemas if name != "s"}
-        plans = rng.choices(PLANS, k=rng.randrange(3)) if kind == "three" else []
+        plans = rng.choices(PLANS_OF[kind], k=rng.randrange(3)) if kind in PLANS_OF else []
         commands = tuple(Command(plan, rng.choice(STRATEGIES)) for plan in plans)
         with mock.patch.object(processor, "take") as take:
             batches.run(data, now, take, commands)
         wanted = engine.push(data, watermark=1000 * now)
-        results = put_together(spec, batches.output, rng, with_ids=True)
-        whole = pa.Table.from_batches(results) if results else None
-        got = Counter() if whole is None else count_rows(whole.drop([COLUMN]))
-        assert got == count_rows(wanted)
-        names.update(() if whole is None else whole[COLUMN].to_pylist())
+        results = put_together(spec.query, batches.output, rng, with_ids=step is not None)
+        whole = pa.Table.from_batches(results) if results else spec.query.no_results
+        if COLUMN in whole.column_names:
+            names.update(whole[COLUMN].to_pylist())
+            whole = whole.drop([COLUMN])
+        assert count_rows(whole) == count_rows(wanted)
         found += wanted.num_rows
     assert not names or max(names.values()) == 1
     return found
@@ -108,10 +135,10 @@ def test_what_is_equal_comes_together() -> None:
     odd.view(np.int64)[3] += 1  # another NaN
     table = pa.table({"x": odd, "s": ["a"] * 6, "n": range(6)})
     for partitions in range(2, 9):
-        places = find_partitions(table, 2, partitions).tolist()
+        places = find_partitions(PartsToSpread(table, table.columns[:2]), partitions).tolist()
         assert places[::2] == places[1::2] and max(places) < partitions
     several = pa.table({"x": range(1_000)})
-    assert min(Counter(find_partitions(several, 1, 4).tolist()).values()) > 150
+    assert min(Counter(find_partitions(PartsToSpread(several, several.columns), 4).tolist()).values()) > 150
 
 
 def test_explain_tells_how_steps_are_put_together() -> None:

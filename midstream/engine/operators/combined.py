@@ -7,6 +7,9 @@
 All branches share the ids of rows, so that equal rows of several branches meet, and one pass over the changes of a row
 evaluates all set operations at once. The rows of a branch with groups are known only when a step closes; then they come
 as changes of that step.
+
+Where the results of several places are combined later, branches stay as they are: their rows tell their branch, and
+none of two branches are equal.
 """
 
 from __future__ import annotations
@@ -49,7 +52,8 @@ class Combined:
         self._rows = Interner([output.expr.type for output in query.outputs])
         self._lifetimes = Lifetimes(query.step, 1, meter)
         self._counts: Ints = np.zeros((0, len(query.parts)), np.int64)
-        self._program = np.array(list(_program(query.combination, query.parts)), np.int64)
+        program = _uncombined(query.parts) if query.is_uncut else _program(query.combination, query.parts)
+        self._program = np.array(list(program), np.int64)
         self._groups = {
             number: Grouped(part, meter) for number, part in enumerate(query.parts) if part.grouping is not None
         }
@@ -106,3 +110,11 @@ def _program(combination: Combination, parts: Sequence[Query]) -> Iterator[int]:
     yield combination
     if parts[combination].is_distinct and parts[combination].grouping is None:
         yield kernels.DISTINCT
+
+
+def _uncombined(parts: Sequence[Query]) -> Iterator[int]:
+    """All rows of all branches, in postfix notation."""
+    for branch in range(len(parts)):
+        yield from _program(branch, parts)
+        if branch:
+            yield kernels.UNION_ALL

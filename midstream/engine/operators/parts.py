@@ -9,33 +9,29 @@ are not cut from step to step. One or two *rounds* make the whole of them::
     joins -> keys, arguments   |     groups        |     equal rows
                             by group            by row
 
-A query without a grouping has the second round alone, and one whose rows tell their group the first alone. A round can
-run in several places, too, if what belongs together comes together. How many places there are and how rows are spread
-over them makes no difference: all that counts is how often a row is there at each moment.
+A query without a grouping has the second round alone, and one whose rows tell their group the first alone. With set
+operations, `branch_parts` says what is different. A round can run in several places, too, if what belongs together
+comes together. How many places there are and how rows are spread over them makes no difference: all that counts is how
+often a row is there at each moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
 from midstream.cql.functions import call
 from midstream.cql.model import Aggregate, Expr, Literal, Output, Query
+from midstream.engine.operators.branch_parts import rounds_of_branches, unite_parts
 from midstream.engine.operators.grouped import do_rows_tell_group
-from midstream.engine.operators.results import moments_of
-from midstream.engine.operators.stepped import make_operator
-from midstream.kernels.types import EARLIEST, LARGEST
-from midstream.state.arrow import make_contiguous
-from midstream.state.meter import Meter
-
-#: The columns of times that follow the values of a part.
-_TIMES = 2
+from midstream.engine.operators.rounds import OperatorRound, Round
 
 
 def parts_query(query: Query) -> Query:
     """The query that a place runs, for one with a step: its rows are what the first round takes."""
+    if query.parts:
+        return unite_parts(query, [parts_query(part) for part in query.parts])
     if query.grouping is None:
         return replace(query, is_uncut=True)
     arguments = [_needed(aggregate) for aggregate in query.grouping.aggregates if aggregate.argument is not None]
@@ -52,37 +48,14 @@ def _needed(aggregate: Aggregate) -> Expr:
     return call("nullif", [call("isnotnull", [aggregate.argument]), Literal(False, pa.bool_())])
 
 
-@dataclass(frozen=True)
-class Round:
-    """One operator over parts, whose rows it gives out by `query`; it has what `parts_query` or the last round gives.
-
-    Parts that are equal in the first `together` columns have to come to one place.
-    """
-
-    query: Query
-    together: int
-
-    def finish(self, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The rows of steps of which these are all parts; nothing is known afterwards."""
-        operator = None
-        for table in parts:
-            if operator is None:
-                # All steps are closed at once, so that it need not tell them apart.
-                operator = make_operator(replace(self.query, step=int(LARGEST)), Meter())
-            columns = [make_contiguous(column) for column in table.columns]
-            starts, ends = map(moments_of, columns[-_TIMES:])
-            operator.add(columns[:-_TIMES], starts, ends)
-        if operator is not None:
-            for runs in operator.close(int(EARLIEST), int(LARGEST)):
-                yield from runs.tables(self.query)
-
-
 def rounds_of(query: Query) -> tuple[Round, ...]:
     """What makes the result of a query with a step of the rows of its `parts_query`."""
-    by_row = Round(replace(query, grouping=None), len(query.outputs))
+    if query.parts:
+        return rounds_of_branches(query, [parts_query(part) for part in query.parts])
+    by_row = OperatorRound(replace(query, grouping=None), len(query.outputs))
     if query.grouping is None:
         return (by_row,)
     keys = len(query.grouping.keys)
     if do_rows_tell_group(query) or not keys:
-        return (Round(query, keys),)
-    return Round(replace(query, is_uncut=True), keys), by_row
+        return (OperatorRound(query, keys),)
+    return OperatorRound(replace(query, is_uncut=True), keys), by_row

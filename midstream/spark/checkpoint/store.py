@@ -201,7 +201,8 @@ def _check_step(spec: JoinSpec, ledger: Ledger, where: str) -> None:
         return
     right = "restart with the former query"
     if before is None:
-        told = "is of a plain join, and the query has DISTINCT, groups or TUMBLE windows, for which rows may be gone"
+        told = "is of a plain join, and the query has DISTINCT, groups, set operations or TUMBLE windows, "
+        told += "for which rows may be gone"
     elif now is None:
         told = f"is of a query with steps of {duration_text(before)}, and the query is a plain join"
     else:

@@ -143,7 +143,7 @@ class Control:
         check_flag("until_complete", until_complete)
         known = self._folder.read("status/query.json")
         if known is not None:
-            parse_plan(plan, tuple(known["aliases"]), has_sets=False)
+            parse_plan(plan, tuple(known["aliases"]), known.get("has_sets", False))
         chosen = None if cells is None else tuple([cells] if isinstance(cells, int) else cells)
         command = self._give(Command(plan, strategy, chosen))
         if wait is False and not until_complete:

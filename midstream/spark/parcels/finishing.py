@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from midstream.engine.operators.parts import Round
+from midstream.engine.operators.rounds import PartsToSpread, Round
 from midstream.spark.parcels.encoding import from_wire, to_wire
 from midstream.spark.parcels.packing import Mapper, gather, open_results
 from midstream.spark.parcels.result_ids import name_rows
@@ -76,8 +76,9 @@ def _over_parts(work: Callable[[Tables], Iterator[pa.RecordBatch]]) -> Mapper:
 def _split(tables: Tables, following: Round, partitions: int) -> Iterator[pa.RecordBatch]:
     """Rows as parcels for partitions: what has to come together goes to one."""
     numbers = [cell_number(partition) for partition in range(partitions)]
-    for table in gather(tables):
-        places = find_partitions(table, following.together, partitions)
+    for parts in (parts for table in gather(tables) for parts in following.spread(table)):
+        table = parts.table
+        places = find_partitions(parts, partitions)
         order = np.argsort(places, kind="stable")
         bounds = np.searchsorted(places[order], np.arange(partitions + 1))
         ordered = table.take(pa.array(order))
@@ -90,9 +91,10 @@ def _split(tables: Tables, following: Round, partitions: int) -> Iterator[pa.Rec
         yield pa.record_batch([list(column) for column in zip(*parcels, strict=True)], schema=PARTS)
 
 
-def find_partitions(table: pa.Table, together: int, partitions: int) -> np.ndarray:
-    """The partition of each row: the same for rows that are equal, as groups are, in the first columns."""
+def find_partitions(parts: PartsToSpread, partitions: int) -> np.ndarray:
+    """The partition of each part: the same for parts whose columns are equal, as those of groups are."""
+    length = parts.table.num_rows
     if partitions == 1:
-        return np.zeros(table.num_rows, np.uint16)
-    columns = [make_plain(column) for column in table.columns[:together]]
-    return (row_codes(columns, table.num_rows).view(np.uint64) % np.uint64(partitions)).astype(np.uint32)
+        return np.zeros(length, np.uint16)
+    columns = [make_plain(column) for column in parts.columns]
+    return (row_codes(columns, length).view(np.uint64) % np.uint64(partitions)).astype(np.uint32)

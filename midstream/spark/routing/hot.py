@@ -49,7 +49,7 @@ class _Place:
 def hot_keys_of(
     query: Query, shares: Shares, rates: Sequence[Fraction], hot_keys: HotKeys | None
 ) -> tuple[HotKey, ...]:
-    """The hot keys in the order of the dimensions; where a dimension has one coordinate there is nothing to spread."""
+    """The hot keys of a grid in the order of its dimensions; a dimension of one coordinate has nothing to spread."""
     found: dict[int, dict[int, str]] = {}
     for name, values in (hot_keys or {}).items():
         places = _places(query, name)
@@ -67,10 +67,10 @@ def hot_keys_of(
 
 
 def _places(query: Query, name: str) -> list[_Place]:
-    """The keys that a name such as ``o.id``, ``orders.id`` or ``id`` means; they must have the same key classes."""
+    """The keys that a name such as ``o.id``, ``orders.id`` or ``id`` means; those of a branch have the same classes."""
     parts = str(name).split(".", 1)
     keys = list(_key_columns(query))
-    known = list_names(dict.fromkeys(f"{query.aliases[key.number]}.{key.column.name}" for key in keys))
+    known = _list_places(query, keys)
     owners = set(range(len(query.inputs)))
     if len(parts) == 2:
         owners = {number for number in owners if find_spellings(parts[0], [query.aliases[number]])}
@@ -85,11 +85,16 @@ def _places(query: Query, name: str) -> list[_Place]:
     places = [key for key in keys if key.number in owners and find_spellings(parts[-1], [key.column.name])]
     if not places:
         raise QueryError(f"hot_keys: {name!r} is not a join key of the query; join keys: {known}")
-    classes = [{place.key_class for place in places if place.number == number} for number in owners]
-    if len({frozenset(class_numbers) for class_numbers in classes if class_numbers}) > 1:
-        choices = list_names(dict.fromkeys(f"{query.aliases[place.number]}.{place.column.name}" for place in places))
-        raise QueryError(f"hot_keys: {name!r} is ambiguous, the query joins by several of that name; write {choices}")
+    for inputs in query.branch_inputs:
+        classes = [{place.key_class for place in places if place.number == number} for number in inputs]
+        if len({frozenset(class_numbers) for class_numbers in classes if class_numbers}) > 1:
+            told = "is ambiguous, the query joins by several of that name"
+            raise QueryError(f"hot_keys: {name!r} {told}; write {_list_places(query, places)}")
     return places
+
+
+def _list_places(query: Query, places: Iterable[_Place]) -> str:
+    return list_names(dict.fromkeys(f"{query.aliases[place.number]}.{place.column.name}" for place in places))
 
 
 def _key_columns(query: Query) -> Iterator[_Place]:

@@ -1,8 +1,9 @@
 """Lanes: what travels to the cells, and the query that an engine in a cell runs over it.
 
 Rows of a source travel in a lane and enter all the lane's aliases when they arrive. Aliases of one source share a lane
-if their rows go to the same cells and pass the same filters. Other aliases have lanes of their own: a row that
-came into a cell for one of them must not be seen there by the others, or they would find results twice. Filters are
+if their rows go to the same cells and pass the same filters, be they of one branch or of several. Other aliases have
+lanes of their own: a row that came into a cell for one of them must not be seen there by the others, or they would find
+results twice. Filters are
 applied before rows travel, so a cell's query has none, and only the columns travel that are needed after them.
 
 With ROWS windows there is one cell, and rows that a filter or a null key removes still count. There a lane is a
@@ -17,11 +18,10 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from midstream.cql.model import Cast, Column, Expr, Literal, Query, columns_of
+from midstream.cql.model import Cast, Column, Expr, Input, Literal, Query, columns_of
 from midstream.cql.plain import plain_type
 from midstream.engine.operators.parts import parts_query
-from midstream.spark.routing.hot import HotKey
-from midstream.spark.routing.shares import Shares
+from midstream.spark.routing.grids import Grid
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,17 @@ class Lane:
         return math.prod(step.share for step in self.steps if step.key is None and not step.spreads)
 
 
-def lanes_of(query: Query, shares: Shares, hot: Sequence[HotKey]) -> tuple[Lane, ...]:
+def lanes_of(query: Query, grids: Sequence[Grid]) -> tuple[Lane, ...]:
     """The lanes in the order of their first aliases."""
     whole = query.tracks_arrivals
     members: dict[object, list[int]] = {}
     for number, relation in enumerate(query.inputs):
-        steps = tuple(_at_zero_step(step) for step in _steps(query, shares, hot, number))
+        steps = tuple(_at_zero_step(step) for step in _steps(query, grids, number))
         filters = frozenset(_at_zero(expr) for expr in relation.filters)
         members.setdefault((relation.source,) if whole else (relation.source, steps, filters), []).append(number)
     names = _names(query, list(members.values()))
     return tuple(
-        _lane(query, shares, hot, name, numbers, whole) for name, numbers in zip(names, members.values(), strict=True)
+        _lane(query, grids, name, numbers, whole) for name, numbers in zip(names, members.values(), strict=True)
     )
 
 
@@ -92,11 +92,28 @@ def cell_query_of(query: Query, lanes: Sequence[Lane]) -> Query:
         given = query.schemas[lane.source]
         schemas[lane.name] = pa.schema([pa.field(name, plain_type(given.field(name).type)) for name in lane.columns])
     delays = {lane.name: query.delays[lane.source] for lane in lanes if lane.source in query.delays}
-    cell_query = replace(query, inputs=inputs, schemas=schemas, delays=delays, assumed_zones={})
+
+    def over_lanes(found: Query, inputs: tuple[Input, ...]) -> Query:
+        return replace(found, inputs=inputs, schemas=schemas, delays=delays, assumed_zones={})
+
+    numbers = query.branch_inputs if query.parts else ()
+    parts = tuple(
+        over_lanes(part, _with_sources_of(part.inputs, inputs[own.start : own.stop]))
+        for part, own in zip(query.parts, numbers, strict=True)
+    )
+    cell_query = over_lanes(replace(query, parts=parts), inputs)
     return cell_query if query.step is None else parts_query(cell_query)
 
 
-def _lane(query: Query, shares: Shares, hot: Sequence[HotKey], name: str, numbers: Sequence[int], whole: bool) -> Lane:
+def _with_sources_of(own: Sequence[Input], inputs: Sequence[Input]) -> tuple[Input, ...]:
+    """The inputs of a branch as they are in the cell's query, but for the numbers in their filters."""
+    return tuple(
+        replace(relation, source=known.source, filters=relation.filters if known.filters else ())
+        for relation, known in zip(own, inputs, strict=True)
+    )
+
+
+def _lane(query: Query, grids: Sequence[Grid], name: str, numbers: Sequence[int], whole: bool) -> Lane:
     first = query.inputs[numbers[0]]
     needed = {name for number in numbers for name in _needed(query, number, whole)}
     if first.event_time is not None:
@@ -110,7 +127,7 @@ def _lane(query: Query, shares: Shares, hot: Sequence[HotKey], name: str, number
         source=first.source,
         inputs=tuple(numbers),
         event_time=first.event_time,
-        steps=_steps(query, shares, hot, numbers[0]),
+        steps=_steps(query, grids, numbers[0]),
         filters=() if whole else first.filters,
         keys=() if whole else tuple(sorted(keys)),
         # A table of which nothing is read still has a number of rows.
@@ -130,11 +147,12 @@ def _names(query: Query, groups: Sequence[Sequence[int]]) -> list[str]:
     return names
 
 
-def _steps(query: Query, shares: Shares, hot: Sequence[HotKey], number: int) -> tuple[Step, ...]:
-    hot_in = {hot_key.dimension: hot_key for hot_key in hot}
+def _steps(query: Query, grids: Sequence[Grid], number: int) -> tuple[Step, ...]:
+    grid = next(grid for grid in grids if number in grid.inputs)
+    hot_in = {hot_key.dimension: hot_key for hot_key in grid.hot_keys}
     steps = []
     stride = 1
-    for place, dimension in enumerate(shares.dimensions):
+    for place, dimension in enumerate(grid.shares.dimensions):
         key = None
         spreads = dimension.key_class is None and number in dimension.inputs
         codes: tuple[int, ...] = ()

@@ -1,23 +1,25 @@
 """Query, cells, rates, hot keys -> `Routing`: which rows go to which cells. Never a function of data.
 
-A plan-independent partitioning is what lets every cell use any plan and change it alone. `shares` lays out the cells,
-`hot_keys` names values that are spread, `lanes` tells what travels; `router` sends rows. A checkpoint remembers the
-routing's fingerprint: the rows that it keeps were routed by it, so it may not change.
+A plan-independent partitioning is what lets every cell use any plan and change it alone. `grids` lays out the cells for
+each branch, by `shares` and with `hot` keys that are spread, `lanes` tells what travels; `router` sends rows. A
+checkpoint remembers the routing's fingerprint: the rows that it keeps were routed by it, so it may not change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from midstream.cql.describe import expression_text
 from midstream.cql.durations import duration_text
 from midstream.cql.model import Query
-from midstream.engine.operators.parts import Round, rounds_of
-from midstream.spark.routing.hot import HotKey, HotKeys, hot_keys_of
+from midstream.engine.operators.parts import rounds_of
+from midstream.engine.operators.rounds import Round
+from midstream.spark.routing.grids import Grid, grids_of
+from midstream.spark.routing.hot import HotKeys
 from midstream.spark.routing.lanes import Lane, cell_query_of, lanes_of
-from midstream.spark.routing.shares import Dimension, Rates, Shares, rates_of, shares_for
+from midstream.spark.routing.shares import Dimension, Rates
 
 #: The number of the functions that turn keys into coordinates: `state.keys.codes_of` and
 #: `kernels.partition.add_coordinates`, with the seeds of `router`. Another function needs another number.
@@ -29,14 +31,13 @@ class Routing:
     """Where rows go. Made by `routing_for`."""
 
     query: Query
-    shares: Shares
-    hot_keys: tuple[HotKey, ...]
+    grids: tuple[Grid, ...]
     lanes: tuple[Lane, ...]
     cell_query: Query
 
     @property
     def cells(self) -> int:
-        return self.shares.cells
+        return self.grids[0].shares.cells
 
     def fingerprint(self) -> dict[str, Any]:
         """What may not change while a checkpoint lives, as JSON."""
@@ -45,52 +46,80 @@ class Routing:
             "hash": HASH_FORMAT,
             "cells": self.cells,
             "dimensions": [
-                {"of": self._text(dimension), "share": dimension.share} for dimension in self.shares.dimensions
+                {"of": self._text(dimension), "share": dimension.share}
+                for grid in self.grids
+                for dimension in grid.shares.dimensions
             ],
             "hot keys": [
                 {
-                    "of": self._text(self.shares.dimensions[hot_key.dimension]),
+                    "of": self._text(grid.shares.dimensions[hot_key.dimension]),
                     "spread": aliases[hot_key.spread],
                     "values": list(hot_key.values),
                 }
-                for hot_key in self.hot_keys
+                for grid in self.grids
+                for hot_key in grid.hot_keys
             ],
             "lanes": [{"of": lane.source, "as": [aliases[number] for number in lane.inputs]} for lane in self.lanes],
         }
 
     def explain(self) -> str:
-        """The dimensions with their shares, what copies every stream pays, and how steps are put together."""
+        """The dimensions with their shares, what copies every stream pays, and how steps are put together.
+
+        Every branch of a set operation has its own dimensions.
+        """
         aliases = self.query.aliases
-        dimensions = [(self._text(dimension), str(dimension.share)) for dimension in self.shares.dimensions]
         lanes = [
             (lane.source, ", ".join(aliases[number] for number in lane.inputs), str(lane.copies)) for lane in self.lanes
         ]
-        blocks = [_table(("dimension", "share"), dimensions), _table(("stream", "as", "copies"), lanes)]
-        if self.hot_keys:
-            hot = [
-                (
-                    self._text(self.shares.dimensions[hot_key.dimension]),
-                    aliases[hot_key.spread],
-                    ", ".join(hot_key.values),
-                )
-                for hot_key in self.hot_keys
-            ]
-            blocks.append(_table(("hot key", "spread", "values"), hot))
+        blocks = [
+            self._by_branch(("dimension", "share"), self._explain_dimensions),
+            _table(("stream", "as", "copies"), lanes),
+        ]
+        if any(grid.hot_keys for grid in self.grids):
+            blocks.append(self._by_branch(("hot key", "spread", "values"), self._explain_hot_keys))
         if self.query.step is not None:
             blocks.append(f"steps of {duration_text(self.query.step)}")
-            blocks.append(
-                _table(("put together by", "in"), [self._explain_round(current) for current in rounds_of(self.query)])
-            )
+            rounds = [line for current in rounds_of(self.query) for line in self._explain_round(current)]
+            blocks.append(_table(("put together by", "in"), rounds))
         return "\n\n".join([_count(self.cells, "cell"), *blocks])
 
-    def _explain_round(self, current: Round) -> tuple[str, str]:
-        grouping = current.query.grouping
-        if grouping is None:
-            return "row", _count(self.cells, "partition")
-        if not grouping.keys:
-            return "nothing, because all are one group", _count(1, "partition")
-        keys = ", ".join(expression_text(key, self.query.aliases) for key in grouping.keys)
-        return f"group: {keys}", _count(self.cells, "partition")
+    def _by_branch(self, head: Sequence[str], explain: Callable[[Grid], list[tuple[str, ...]]]) -> str:
+        """A table of what there is to say of each grid; with set operations its first column tells the branch."""
+        if len(self.grids) == 1:
+            return _table(head, explain(self.grids[0]))
+        rows = [(self._name_branch(place), *row) for place, grid in enumerate(self.grids) for row in explain(grid)]
+        return _table(("branch", *head), rows)
+
+    def _name_branch(self, branch: int) -> str:
+        """A branch is called by its aliases."""
+        return ", ".join(self.query.aliases[number] for number in self.query.branch_inputs[branch])
+
+    def _explain_dimensions(self, grid: Grid) -> list[tuple[str, ...]]:
+        return [(self._text(dimension), str(dimension.share)) for dimension in grid.shares.dimensions]
+
+    def _explain_hot_keys(self, grid: Grid) -> list[tuple[str, ...]]:
+        return [
+            (
+                self._text(grid.shares.dimensions[hot_key.dimension]),
+                self.query.aliases[hot_key.spread],
+                ", ".join(hot_key.values),
+            )
+            for hot_key in grid.hot_keys
+        ]
+
+    def _explain_round(self, current: Round) -> list[tuple[str, str]]:
+        if not current.groupings:
+            return [("row", _count(self.cells, "partition"))]
+        lines = []
+        for branch, grouping in current.groupings.items():
+            of_branch = f" of {self._name_branch(branch)}" if self.query.parts else ""
+            if not grouping.keys:
+                lines.append((f"nothing, because all{of_branch} are one group", _count(1, "partition")))
+                continue
+            aliases = self.query.branches[branch].aliases
+            keys = ", ".join(expression_text(key, aliases) for key in grouping.keys)
+            lines.append((f"group{of_branch}: {keys}", _count(self.cells, "partition")))
+        return lines
 
     def _text(self, dimension: Dimension) -> str:
         aliases = self.query.aliases
@@ -123,10 +152,9 @@ def routing_for(query: Query, cells: int, rates: Rates | None = None, hot_keys: 
     b       b        1
     c       c        2
     """
-    shares = shares_for(query, cells, rates)
-    hot = hot_keys_of(query, shares, rates_of(query, rates), hot_keys)
-    lanes = lanes_of(query, shares, hot)
-    return Routing(query, shares, hot, lanes, cell_query_of(query, lanes))
+    grids = grids_of(query, cells, rates, hot_keys)
+    lanes = lanes_of(query, grids)
+    return Routing(query, grids, lanes, cell_query_of(query, lanes))
 
 
 def _count(number: int, of: str) -> str:

@@ -7,6 +7,10 @@ its one spread row, so it is found in exactly one cell, whatever the plan::
 
     a.x = b.x AND b.y = c.y, 2 x 2 cells      a goes to 2 cells (any y), b to 1, c to 2 (any x)
 
+Every branch of a set operation has a grid of its own over the same cells. Its results have no coordinates in the grids
+of others: in one grid for all branches a row would be copied along the dimensions of the others, and each result would
+be found several times.
+
 The product of the shares is the number of cells. Of all ways to factor it the one is taken that sends the fewest rows,
 then the one whose heaviest input weighs least; ties go to key classes, and to earlier ones.
 """
@@ -40,7 +44,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Shares:
-    """The grid of cells: key classes first, then spread inputs, each in the query's order."""
+    """The grid of cells of a branch: key classes first, then spread inputs, each in the query's order."""
 
     cells: int
     dimensions: tuple[Dimension, ...]
@@ -55,8 +59,10 @@ class Shares:
         return math.prod(dimension.share for dimension in self.dimensions if number not in dimension.inputs)
 
 
-def shares_for(query: Query, cells: int, rates: Rates | None = None) -> Shares:
-    """The grid of so many cells that copies least. `rates` gives inputs (by alias or stream) relative rates, else 1.
+def shares_for(query: Query, cells: int, rates: Rates | None = None, branch: int = 0) -> Shares:
+    """The grid of so many cells that copies the rows of a branch least.
+
+    `rates` gives inputs (by alias or stream) relative rates, else 1.
 
     >>> import midstream as ms, pyarrow as pa
     >>> schema = pa.schema({"x": pa.int64(), "y": pa.int64(), "ts": pa.int64()})
@@ -67,16 +73,21 @@ def shares_for(query: Query, cells: int, rates: Rates | None = None) -> Shares:
     """
     check_cells(query, cells)
     weights = rates_of(query, rates)
-    fixed = [(number, key_class.inputs) for number, key_class in enumerate(query.key_classes)]
+    own = query.branch_inputs[branch]
+    fixed = [
+        (number, key_class.inputs)
+        for number, key_class in enumerate(query.key_classes)
+        if key_class.inputs <= frozenset(own)
+    ]
     keyed = frozenset[int]().union(*(inputs for _, inputs in fixed))
-    spread = [(None, frozenset([number])) for number in range(len(query.inputs)) if number not in keyed]
+    spread = [(None, frozenset([number])) for number in own if number not in keyed]
 
     def grid(sizes: tuple[int, ...]) -> Shares:
         places = zip([*fixed, *spread], sizes, strict=True)
         return Shares(cells, tuple(Dimension(key_class, inputs, share) for (key_class, inputs), share in places))
 
     def cost(shares: Shares) -> tuple[Fraction, Fraction, tuple[int, ...]]:
-        sent = [weight * shares.copies(number) for number, weight in enumerate(weights)]
+        sent = [weights[number] * shares.copies(number) for number in own]
         return sum(sent, Fraction(0)), max(sent), tuple(-share for share in shares.sizes)
 
     return min(map(grid, _factorisations(cells, len(fixed) + len(spread))), key=cost)
