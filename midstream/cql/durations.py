@@ -114,7 +114,12 @@ def parse_signed_duration(value: Duration) -> int:
     return 0
 
 
-def _from_text(text: str) -> int:
+def split_duration(text: str) -> tuple[int | None, str]:
+    """The duration that a text begins with, in microseconds, None if it begins with none, and what follows it.
+
+    >>> split_duration("5 MINUTES EVERY 1 MINUTE"), split_duration("soon")
+    ((300000000, 'EVERY 1 MINUTE'), (None, 'soon'))
+    """
     parts = text
     if interval := _INTERVAL.match(text):
         parts = _IN_QUOTES.sub(r" \1 ", text[interval.end() :])
@@ -123,11 +128,17 @@ def _from_text(text: str) -> int:
         sign, amount, unit = match.groups()
         total += microseconds(sign + amount, unit)
         position = match.end()
-    if position == 0 or parts[position:].strip():
-        if _AMOUNT.fullmatch(parts.strip()):
+    length = _within_limits(total, f"'{text}'") if position else None
+    return length, " ".join(parts[position:].split())
+
+
+def _from_text(text: str) -> int:
+    length, rest = split_duration(text)
+    if length is None or rest:
+        if length is None and _AMOUNT.fullmatch(rest):
             raise QueryError(f"'{text}' has no unit; {_RIGHT}")
         raise QueryError(f"'{text}' is not a duration; {_RIGHT}")
-    return _within_limits(total, f"'{text}'")
+    return length
 
 
 def _within_limits(length: int, written: str) -> int:

@@ -17,7 +17,7 @@ from midstream.cql.model import Expr, Literal, inputs_of
 from midstream.cql.names import Scope
 from midstream.cql.typing_aggregates import AGGREGATES, AGGREGATES_TEXT, OTHER_AGGREGATES
 from midstream.cql.windows import TUMBLE_TEXT, WINDOW_FUNCTIONS
-from midstream.errors import QueryError
+from midstream.errors import QueryError, did_you_mean
 
 BOOL = pa.bool_()
 
@@ -161,6 +161,8 @@ class Reader:
             raise self.source.error(node, f"{name}(...) is not supported", TUMBLE_TEXT)
         for arg in node.expressions:
             if isinstance(arg, exp.Star | exp.Distinct):
+                if hint := did_you_mean(name, AGGREGATES).strip():
+                    raise self.source.error(node, f"unknown function '{name}'", hint)
                 raise self.source.error(node, f"'{self.source.written(node)}' is not supported", "write a column")
         return self.call(name, [self.read(arg) for arg in node.expressions], node)
 

@@ -27,6 +27,7 @@ from midstream.cql import typing_rules as rules
 from midstream.cql import typing_scalars as scalars
 from midstream.cql.model import Call, Column, Compute, Expr
 from midstream.cql.plain import plain_type
+from midstream.cql.typing_aggregates import AGGREGATES
 from midstream.cql.typing_types import (
     FunctionError,
     castable,
@@ -192,7 +193,7 @@ def call(name: str, args: Sequence[Expr], given: Sequence[Function] = ()) -> Exp
     known = _BY_NAME | {function.name: function for function in given} if given else _BY_NAME
     function = known.get(name.lower())
     if function is None:
-        hint = did_you_mean(name, known).strip() or f"there are: {', '.join(FUNCTIONS)}"
+        hint = did_you_mean(name, [*known, *AGGREGATES]).strip() or f"there are: {', '.join(FUNCTIONS)}"
         raise FunctionError(f"unknown function {name!r}; {hint}")
     if not function.least <= len(args) <= function.most:
         raise FunctionError(f"{name} is written {function.signature}, and was given {_count(len(args))}")

@@ -36,7 +36,7 @@ from midstream.cql.model import (
     Output,
     columns_of,
 )
-from midstream.cql.names import Scope
+from midstream.cql.names import Scope, list_names
 from midstream.cql.outputs import Selected
 from midstream.cql.typing_aggregates import AGGREGATES, check_comparable, count_rows, make_aggregate
 from midstream.errors import QueryError
@@ -78,14 +78,24 @@ class SelectReader(Reader):
         elif name == "count" and len(args) == 1 and isinstance(args[0], exp.Star) and not any(args[0].args.values()):
             return count_rows()
         if len(args) != 1:
-            what = f"{name} takes one argument, not {len(args)}"
-            right = "write count(*), count(x) or count(DISTINCT x)" if name == "count" else f"write {name}(x)"
-            raise self.source.error(node, what, right)
+            what = f"{name}{'(DISTINCT ...)' if distinct else ''} takes one argument, not {len(args)}"
+            raise self.source.error(node, what, self._one_argument(name, args, distinct))
+        if isinstance(args[0], exp.Literal) and args[0].is_string and AGGREGATES[name] in ("sum", "avg"):
+            raise self.source.error(node, *_text_for_column(f"{name}(...)", args[0].name))
         argument = self._arguments.read(args[0])
         try:
             return make_aggregate(name, argument, distinct)
         except FunctionError as error:
             raise self.located(error, node) from None
+
+    def _one_argument(self, name: str, args: Sequence[exp.Expr], distinct: bool) -> str:
+        """What to write instead of an aggregate of several arguments, or of none."""
+        if name != "count":
+            return f"write {name}(x)"
+        if not (distinct and args):
+            return "write count(*), count(x) or count(DISTINCT x)"
+        one = ", '|', ".join(self.source.written(arg) for arg in args)
+        return f"write count(DISTINCT concat({one})), with a separator that no value has"
 
 
 class _ArgumentReader(Reader):
@@ -104,6 +114,8 @@ class _KeyReader(Reader):
     def read_key(self, node: exp.Expr) -> Expr:
         plain = node.unnest()
         number = plain.this if isinstance(plain, exp.Neg) else plain
+        if isinstance(plain, exp.Literal) and plain.is_string:
+            raise self.source.error(node, *_text_for_column("GROUP BY", plain.name))
         if isinstance(number, exp.Literal) and not number.is_string and number.name.isdigit():
             expr = self._at_position(node)
         else:
@@ -117,8 +129,9 @@ class _KeyReader(Reader):
     def column(self, node: exp.Column) -> Expr:
         if not node.args.get("table") and not self.scope.owners(node.name):
             named = _find_output(self._selected, node.name)
-            if named is not None:
-                return self._without_aggregates(named, node)
+            if named is None:
+                raise self.scope.unknown_column(node, _names_of(self._selected, with_aggregates=False))
+            return self._without_aggregates(named, node)
         return super().column(node)
 
     def _at_position(self, node: exp.Expr) -> Expr:
@@ -129,7 +142,7 @@ class _KeyReader(Reader):
         return self._without_aggregates(self._selected[int(written) - 1], node)
 
     def _without_aggregates(self, selected: Selected, node: exp.Expr) -> Expr:
-        if any(column.input == OF_AGGREGATES for column in columns_of(selected.output.expr)):
+        if _has_aggregate(selected.output.expr):
             what = f"'{selected.output.name}' has an aggregate and cannot be a key of GROUP BY"
             raise self.source.error(node, what, "group by columns and expressions of them")
         return selected.output.expr
@@ -147,6 +160,10 @@ class _HavingReader(SelectReader):
             named = _find_output(self._selected, node.name)
             if named is not None:
                 return named.output.expr
+            if not self.scope.owners(node.name):
+                raise self.scope.unknown_column(
+                    node, _names_of(self._selected), f"aggregates: {list_names(AGGREGATES)}"
+                )
         return super().column(node)
 
 
@@ -210,8 +227,27 @@ def _read_keys(reader: _KeyReader, group: exp.Group) -> dict[Expr, Column]:
     return keys
 
 
+def _text_for_column(taker: str, name: str) -> tuple[str, str]:
+    """What is wrong with a name in single quotes, and what to write instead."""
+    what = f"{taker} has the text '{name}', not a column: single quotes make text"
+    return what, f'write {name}, or `{name}` or "{name}" if the name needs quotes'
+
+
 def _find_output(selected: Sequence[Selected], name: str) -> Selected | None:
     return next((column for column in selected if column.output.name.casefold() == name.casefold()), None)
+
+
+def _names_of(selected: Sequence[Selected], with_aggregates: bool = True) -> list[str]:
+    """The names that AS gave to outputs: others have those of columns, or none that can be written."""
+    return [
+        column.output.name
+        for column in selected
+        if isinstance(column.node, exp.Alias) and (with_aggregates or not _has_aggregate(column.output.expr))
+    ]
+
+
+def _has_aggregate(expr: Expr) -> bool:
+    return any(column.input == OF_AGGREGATES for column in columns_of(expr))
 
 
 def _of_groups(reader: SelectReader, expr: Expr, keys: Mapping[Expr, Column], node: exp.Expr) -> Expr:

@@ -5,7 +5,7 @@ A name that is not there, or that could mean two things, is an error that lists 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from sqlglot import exp
 from midstream.cql.model import Column
 from midstream.cql.plain import has_union, plain_type
 from midstream.cql.syntax import Source
-from midstream.errors import did_you_mean
+from midstream.errors import QueryError, did_you_mean
 
 
 def find_spellings(name: str, known: Iterable[str]) -> list[str]:
@@ -81,15 +81,24 @@ class Scope:
             return self.of(number, name, node)
         owners = self.owners(name)
         if not owners:
-            columns = [f"{alias}.{column}" for alias, schema in self._pairs() for column in schema.names]
-            hint = did_you_mean(name, [column for _, schema in self._pairs() for column in schema.names])
-            raise self.source.error(node, f"unknown column '{name}'", f"{hint}columns: {list_names(columns)}")
+            raise self.unknown_column(node)
         if len(owners) > 1:
             choices = (
                 f"{self.aliases[owner]}.{find_spellings(name, self.schemas[owner].names)[0]}" for owner in owners
             )
             raise self.source.error(node, f"ambiguous column '{name}'", f"write one of {list_names(choices)}")
         return self.of(owners[0], name, node)
+
+    def unknown_column(self, node: exp.Column, outputs: Sequence[str] = (), more: str = "") -> QueryError:
+        """An error about a name that no input has. `outputs` may stand there, too, and `more` says what else may."""
+        columns = [column for _, schema in self._pairs() for column in schema.names]
+        right = did_you_mean(node.name, [*outputs, *columns])
+        if outputs:
+            right += f"names in SELECT: {list_names(outputs)}; "
+        right += (
+            f"columns: {list_names(f'{alias}.{column}' for alias, schema in self._pairs() for column in schema.names)}"
+        )
+        return self.source.error(node, f"unknown column '{node.name}'", right + (f"; {more}" if more else ""))
 
     def owners(self, name: str) -> list[int]:
         """The numbers of the inputs that have a column of this name."""

@@ -33,7 +33,7 @@ from midstream.cql.predicates import Predicates, find_groups, take_apart
 from midstream.cql.schemas import SchemaLike, as_schema
 from midstream.cql.sets import Branch, operations_in, unite
 from midstream.cql.sources import Entry, From, check_for_streams, check_windows_used, read_from
-from midstream.cql.steps import read_step
+from midstream.cql.steps import read_step, warn_of_long_step
 from midstream.cql.syntax import Source, WindowText
 from midstream.cql.times import Delay, EventTime, Times, read_times, with_zones
 from midstream.errors import QueryError
@@ -76,6 +76,21 @@ def query(
     ...
     midstream.errors.QueryError: query: unknown stream 'ordrs' at line 1, column 16; did you mean 'orders'? ...
     """
+    found = read_query(text, schemas, event_time, delay, assume_zone, functions, step)
+    warn_of_long_step(found)
+    return found
+
+
+def read_query(
+    text: str,
+    schemas: Mapping[str, SchemaLike],
+    event_time: EventTime = None,
+    delay: Delay = 0,
+    assume_zone: str | None = None,
+    functions: Sequence[Function] = (),
+    step: Duration | None = None,
+) -> Query:
+    """As `query`, without warnings: for whoever reads a query again that has been read before."""
     known = _check_schemas(text, schemas)
     check_given(functions)
     source = Source(text)

@@ -15,7 +15,15 @@ from sqlglot import TokenType, exp
 
 from midstream.cql.names import find_spellings, list_names
 from midstream.cql.syntax import Source, WindowText
-from midstream.cql.windows import TUMBLE_TEXT, WINDOW_FUNCTIONS, WINDOWS_TEXT, StaticWindow, Window, parse_window
+from midstream.cql.windows import (
+    TUMBLE_TEXT,
+    UNBOUNDED,
+    WINDOW_FUNCTIONS,
+    WINDOWS_TEXT,
+    StaticWindow,
+    Window,
+    parse_window,
+)
 from midstream.errors import QueryError, did_you_mean
 
 _JOIN_WORDS = frozenset({
@@ -150,6 +158,8 @@ def _entry(source: Source, node: exp.Expr, schemas: Mapping[str, pa.Schema], use
     ends = [source.extent(part)[1] for part in (node.parts[-1], alias.this if alias else None) if part is not None]
     mine = [window_text for window_text in source.windows if window_text.after in ends]
     used.update(mine)
+    if alias is not None and not mine:
+        _check_brackets(source, alias, written)
     if len(mine) > 1:
         raise source.error(mine[1].start, f"'{written}' has two windows", "write one")
     try:
@@ -158,6 +168,16 @@ def _entry(source: Source, node: exp.Expr, schemas: Mapping[str, pa.Schema], use
         what, _, right = str(error).partition("; ")
         raise source.error(mine[0].start, what, right or WINDOWS_TEXT) from None
     return Entry(alias.this.name if alias else found[0], found[0], size, node)
+
+
+def _check_brackets(source: Source, alias: exp.TableAlias, written: str) -> None:
+    """Refuse a window without brackets that is read as the alias of a static table."""
+    word = alias.this
+    before = source.before(source.extent(word)[0])
+    says_as = before is not None and before.token_type == TokenType.ALIAS
+    if word.name.upper() == UNBOUNDED and not word.args.get("quoted") and not says_as:
+        right = f"write {written} [{UNBOUNDED}]; if it is meant as an alias, write AS {word.name}"
+        raise source.error(word, f"the {word.name} window has no brackets", right)
 
 
 def _check_join(source: Source, join: exp.Join) -> None:

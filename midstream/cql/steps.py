@@ -7,19 +7,39 @@ common multiple of all TUMBLE lengths, so that a bucket is never cut, or else a 
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, Protocol, TypeVar
 
 from midstream.cql.durations import LARGEST, Duration, duration_text, parse_signed_duration
+from midstream.cql.model import Query
 from midstream.cql.sources import Entry
 from midstream.cql.syntax import Source
-from midstream.cql.windows import MILLISECOND, WindowKind
+from midstream.cql.windows import MILLISECOND, Window, WindowKind
 from midstream.errors import QueryError, shown
+
+_logger = logging.getLogger("midstream")
 
 #: A step is at least the longest window divided by this: each of its steps costs something.
 MOST_STEPS = 10_000
+#: A step of this length that nobody asked for is worth a warning.
+LONG_STEP = 3_600_000 * MILLISECOND
+_MINUTE = 60_000 * MILLISECOND
+
+
+class _Windowed(Protocol):
+    """What has a window: an entry of FROM, or an input of a query."""
+
+    @property
+    def alias(self) -> str: ...
+
+    @property
+    def window(self) -> Window: ...
+
+
+_Any = TypeVar("_Any", bound=_Windowed)
 
 
 @dataclass(frozen=True)
@@ -51,6 +71,22 @@ def read_step(source: Source, entries: Sequence[Entry], operator: str | None, gi
     if given is None:
         return Step(_default(source, entries, operator, multiple if tumbling else None))
     return Step(_check(given, entries, multiple), is_given=True)
+
+
+def warn_of_long_step(query: Query) -> None:
+    """Log a warning if results wait for hours because a window is long and nobody has said what the step is."""
+    tumbles = any(relation.window.kind is WindowKind.TUMBLE for relation in query.inputs)
+    longest = _longest(query.inputs)
+    if query.step is None or query.step_is_given or query.step < LONG_STEP or tumbles or longest is None:
+        return
+    _logger.warning(
+        "midstream: results go out in steps of %s, a tenth of [%s] of '%s', and wait until the watermark has passed "
+        "the end of their step; to get them sooner, give a step, such as step=%r",
+        duration_text(query.step),
+        longest.window.text,
+        longest.alias,
+        duration_text(_round_up(_least(longest), _MINUTE)),
+    )
 
 
 def _default(source: Source, entries: Sequence[Entry], operator: str, multiple: int | None) -> int:
@@ -86,14 +122,14 @@ def _check(given: Duration, entries: Sequence[Entry], multiple: int) -> int:
     return step
 
 
-def _longest(entries: Sequence[Entry]) -> Entry | None:
+def _longest(entries: Sequence[_Any]) -> _Any | None:
     """The entry with the longest window that time ends."""
     return max(
         (entry for entry in entries if entry.window.ends_by_time), key=lambda entry: entry.window.size, default=None
     )
 
 
-def _least(longest: Entry) -> int:
+def _least(longest: _Windowed) -> int:
     """The shortest step beside a window, in whole milliseconds."""
     return _round_up(longest.window.size, MOST_STEPS * MILLISECOND) // MOST_STEPS
 

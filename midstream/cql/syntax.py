@@ -25,6 +25,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
 
+from midstream.cql.brackets import find_bare_window
 from midstream.cql.windows import TUMBLE_TEXT
 from midstream.errors import Place, QueryError
 
@@ -313,6 +314,9 @@ class Source:
             # To sqlglot the word begins a clause where GROUP BY could end.
             if word.token_type == TokenType.WINDOW and following.token_type == TokenType.L_PAREN:
                 return self.error(word, f"{word.text}(...) is not supported", TUMBLE_TEXT)
+        bare = find_bare_window(self.text, self._sql_tokens)
+        if bare is not None:
+            return self.error(bare.first, f"the {bare.first.text} window has no brackets", bare.right)
         details = error.errors[0] if error.errors else {}
         shown = str(details.get("highlight") or "")
         token = next(

@@ -18,7 +18,7 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from midstream.cql.durations import LARGEST, duration, duration_text
+from midstream.cql.durations import LARGEST, duration, duration_text, split_duration
 from midstream.errors import QueryError
 
 Times = NDArray[np.int64]
@@ -27,12 +27,17 @@ WINDOWS_TEXT = "write [RANGE 10 MINUTES], [TUMBLE 5 MINUTES], [ROWS 100] or [UNB
 TUMBLE_TEXT = "write [TUMBLE 5 MINUTES] after a stream's name in FROM; a result begins with its bucket, at valid_from"
 
 MILLISECOND = 1_000
+_FIVE_MINUTES = 300 * 1_000 * MILLISECOND
 #: Functions that stand for windows of time in other systems.
 WINDOW_FUNCTIONS = frozenset({
     "window", "window_time", "session_window", "tumble", "tumble_start", "tumble_end", "hop", "hop_start", "hop_end",
     "session", "session_start", "session_end", "slide",
 })  # fmt: skip
-_OTHER_KINDS = ("HOP", "HOPPING", "SLIDE", "SLIDING", "SESSION", "WINDOW", "TUMBLING")
+UNBOUNDED = "UNBOUNDED"
+_SLIDING_KINDS = ("HOP", "HOPPING", "SLIDE", "SLIDING")
+_OTHER_KINDS = ("SESSION", "WINDOW", "TUMBLING")
+#: The words that a window begins with, in capitals, also those of windows that there are not.
+WINDOW_WORDS = frozenset({"RANGE", "TUMBLE", "ROWS", UNBOUNDED, *_SLIDING_KINDS, *_OTHER_KINDS})
 
 
 class WindowKind(enum.Enum):
@@ -211,7 +216,7 @@ class UnboundedWindow(_EndlessWindow):
     kind = WindowKind.UNBOUNDED
     counts_rows = False
     never_ends = True
-    text = "UNBOUNDED"
+    text = UNBOUNDED
     expected_size = (3, 0)
 
     def covers(self, other: Window) -> bool:
@@ -270,25 +275,43 @@ def parse_window(words: str) -> Window:
     RowsWindow(size=10)
     """
     kind, _, size = words.partition(" ")
-    if kind.upper() == "UNBOUNDED" and not size:
+    if kind.upper() == UNBOUNDED and not size:
         return UnboundedWindow()
     if kind.upper() == "RANGE":
-        if size.upper() == "UNBOUNDED":
+        if size.upper() == UNBOUNDED:
             return UnboundedWindow()
-        return RangeWindow(duration(size))
+        return RangeWindow(_one_length(words, size))
     if kind.upper() == "TUMBLE":
-        return _tumble(size)
+        return _tumble(words, size)
     if kind.upper() == "ROWS":
         if not (size.isascii() and size.isdigit()) or len(size) > 19 or not 0 < int(size) <= LARGEST:
             raise QueryError(f"ROWS takes a whole number of rows, at least 1, not '{size}'")
         return RowsWindow(int(size))
+    if kind.upper() in _SLIDING_KINDS:
+        raise QueryError(f"a {kind.upper()} window is not supported; {_sliding_text(_FIVE_MINUTES)}")
     if kind.upper() in _OTHER_KINDS:
         raise QueryError(f"a {kind.upper()} window is not supported; {TUMBLE_TEXT}")
     raise QueryError(f"'[{words}]' is not a window")
 
 
-def _tumble(written: str) -> TumbleWindow:
-    size = duration(written)
+def _one_length(words: str, written: str) -> int:
+    """The length of a window, which is all that may stand behind its kind."""
+    length, rest = split_duration(written)
+    if length is not None and rest:
+        raise QueryError(f"'[{words}]' has '{rest}' after its length; {_sliding_text(length)}")
+    return duration(written)
+
+
+def _sliding_text(length: int) -> str:
+    """What to write instead of a window that moves on by a length of its own."""
+    size = duration_text(length).upper()
+    return (
+        f"write [TUMBLE {size}] for buckets that do not overlap, or [RANGE {size}] for a window that slides with time"
+    )
+
+
+def _tumble(words: str, written: str) -> TumbleWindow:
+    size = _one_length(words, written)
     if size == 0 or size % MILLISECOND:
         raise QueryError(f"TUMBLE takes whole milliseconds, at least 1, not '{written}'")
     return TumbleWindow(size)

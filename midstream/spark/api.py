@@ -14,6 +14,7 @@ from typing import Any
 
 from midstream.cql.durations import Duration
 from midstream.cql.names import find_spellings
+from midstream.cql.steps import warn_of_long_step
 from midstream.errors import QueryError, SparkError
 from midstream.migrate import DEFAULT_STRATEGY
 from midstream.options import EngineOptions
@@ -164,6 +165,8 @@ def sql(
     place = None if control is None else check_folder("control", control)
     check_flag("result_id", result_id)
     _check(spec, frames, waits)
+    if not spec.is_bounded:
+        warn_of_long_step(spec.query)
     if result_id and find_spellings(COLUMN, spec.query.output_schema.names):
         raise SparkError(f"result_id: the query has a column {COLUMN!r} already; rename it with AS")
     known_as = spec.operator if name is None else check_name(name)

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from midstream.cql.model import Query
-from midstream.cql.parse import query as parse_query
+from midstream.cql.parse import read_query
 from midstream.engine.operators.parts import rounds_of
 from midstream.engine.operators.rounds import Round
 from midstream.engine.operators.stepped import start_of_step
@@ -61,7 +61,7 @@ class JoinSpec:
     @cached_property
     def query(self) -> Query:
         """The query as the user wrote it."""
-        return parse_query(self.text, self.schemas, self.event_time, assume_zone=self.assume_zone, step=self.step)
+        return read_query(self.text, self.schemas, self.event_time, assume_zone=self.assume_zone, step=self.step)
 
     @cached_property
     def rounds(self) -> tuple[Round, ...]:

@@ -179,3 +179,26 @@ def test_bad_steps(step: object) -> None:
     for text in (GROUPED, TEXT):
         with pytest.raises(QueryError, match=r"^query: step.*; "):
             query(text, {"s": SCHEMA}, "ts", step=step)  # type: ignore[arg-type]
+
+
+def told_of(caplog: pytest.LogCaptureFixture, text: str, step: str | None = None) -> list[str]:
+    caplog.clear()
+    schema = pa.schema({"k": pa.int64(), "ts": pa.timestamp("us")})
+    query(text, {"a": schema, "b": schema}, "ts", step=step)
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_long_step_that_nobody_asked_for_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A tenth of a long window is long to wait for results."""
+    text = "SELECT count(*) AS n FROM a [RANGE 1 HOUR], b [RANGE 1 DAY] WHERE a.k = b.k"
+    (told,) = told_of(caplog, text)
+    assert told == (
+        "midstream: results go out in steps of 144 minutes, a tenth of [RANGE 1 DAY] of 'b', and wait until the "
+        "watermark has passed the end of their step; to get them sooner, give a step, such as step='1 minute'"
+    )
+    assert told_of(caplog, text, "1 minute") == told_of(caplog, text, "3 hours") == []
+    assert told_of(caplog, text.replace("1 DAY", "9 HOURS")) == []
+    assert "step='53 minutes'" in told_of(caplog, text.replace("1 DAY", "52 WEEKS"))[0]
+    assert told_of(caplog, text.replace("52 WEEKS", "1 DAY"), "53 minutes") == []
+    assert told_of(caplog, text.replace("RANGE", "TUMBLE")) == [], "a bucket is to be waited for"
+    assert told_of(caplog, text.replace("count(*) AS n", "a.k")) == [], "a plain join has no step"
