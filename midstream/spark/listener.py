@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+from midstream.cql.durations import duration_text
 from midstream.spark.checkpoint.restart import find_refusal, read_ledgers
 from midstream.spark.commands.control_folder import ControlFolder, folders_in
 from midstream.spark.compat import QuickListener, fail_query, is_connect, plan_of_query, used_checkpoint
@@ -94,6 +95,14 @@ class JoinListener(QuickListener):
 
     def _note(self, progress: Any, join: str, found: Reports) -> None:
         known = self.reports.setdefault(str(progress.runId), {}).setdefault(join, {})
+        step = next((report["step"] for report in found.values() if "step" in report), None)
+        if step is not None and not known:
+            _logger.warning(
+                "midstream: the query goes on in the steps of its checkpoint, of %s, and not in those that follow from "
+                "its windows now; give step=%r to say so in the code",
+                duration_text(step),
+                duration_text(step),
+            )
         for cell, report in found.items():
             before, now = known.get(cell, {}).get("mig"), report.get("mig")
             if now is not None and (before is None or before[:2] != now[:2]):

@@ -32,7 +32,7 @@ from midstream.spark.parcels.packing import NO_LANE, NewestTime
 from midstream.spark.reports.cell_report import report_of
 from midstream.spark.routing.cell_numbers import spark_hash
 from midstream.spark.routing.content import order_rows
-from midstream.spark.spec import JoinSpec
+from midstream.spark.spec import STEP, JoinSpec
 from midstream.spark.task import current_run, settle, tells_attempts_apart
 
 #: Smaller parcels of a batch are stored together instead of as they have come.
@@ -71,6 +71,7 @@ class JoinProcessor(StatefulProcessor):
 
     def __init__(self, spec: JoinSpec):
         self._spec = spec
+        self._by_step: dict[int | None, JoinSpec] = {}
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         settle()
@@ -98,13 +99,19 @@ class JoinProcessor(StatefulProcessor):
         where = f"cell {spark_hash(key[0])} of {self._spec.cells}"
         value = self._ledger.get()
         ledger = open_ledger(None if value is None else bytes(value[0]), self._spec, where)
-        return CellStore(self._spec, self._parcels, ledger, where)
+        return CellStore(self._going_on_in(ledger.query.get(STEP)), self._parcels, ledger, where)
+
+    def _going_on_in(self, step: int | None) -> JoinSpec:
+        """The join in the steps of the checkpoint, which are those of all cells."""
+        if step not in self._by_step:
+            self._by_step[step] = self._spec.going_on_in(step)
+        return self._by_step[step]
 
     def _take(self, key: Any, delivery: Delivery, timers: Any, fired: int | None = None) -> Iterator[Row]:
         began = time.perf_counter()
         number = key[0]
         cell, store = spark_hash(number), self._store(key)
-        batch = CellBatch(self._spec, store, delivery, max(timers.getCurrentWatermarkInMs(), 0), cell)
+        batch = CellBatch(store.spec, store, delivery, max(timers.getCurrentWatermarkInMs(), 0), cell)
         if not store.ledger.stamp:
             store.renumber()
         results, report = batch.run(current_run())
@@ -195,6 +202,7 @@ class CellBatch:
             "watermark": self._milliseconds or None,
             "place": taken.place,
             "loads": taken.loads,
+            "step": self._spec.stored_step,
         }
 
     def _stream_watermark(self, stream: str) -> int | None:

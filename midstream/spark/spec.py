@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -37,7 +37,9 @@ class JoinSpec:
     apart. `delays` are how long the watermark waits for rows of a stream, in microseconds. `assume_zone` is the zone of
     event times without one. `aggregated` are the streams that come out of an aggregation: their rows wait for the
     watermark, so they lag behind their sources. `step` is how much event time results cover that go out together, as
-    text. With `is_bounded` the rows of one batch are all there are, as those of batch DataFrames.
+    text. With `is_bounded` the rows of one batch are all there are, as those of batch DataFrames. `stored_step` is the
+    step of the checkpoint, in microseconds, where it differs from the one that follows from the windows: see
+    `going_on_in`.
     """
 
     text: str
@@ -57,11 +59,17 @@ class JoinSpec:
     aggregated: tuple[str, ...] = ()
     step: str | None = None
     is_bounded: bool = False
+    stored_step: int | None = None
 
     @cached_property
     def query(self) -> Query:
         """The query as the user wrote it."""
-        return read_query(self.text, self.schemas, self.event_time, assume_zone=self.assume_zone, step=self.step)
+        found = read_query(self.text, self.schemas, self.event_time, assume_zone=self.assume_zone, step=self.step)
+        return found if self.stored_step is None else found.with_step(self.stored_step)
+
+    def going_on_in(self, step: int | None) -> JoinSpec:
+        """The same join in the steps of a checkpoint: rows were kept as long as these need them."""
+        return self if step is None or step == self.query.step else replace(self, stored_step=step)
 
     @cached_property
     def rounds(self) -> tuple[Round, ...]:
@@ -133,6 +141,7 @@ class JoinSpec:
             "aggregated": list(self.aggregated),
             "step": self.step,
             "is_bounded": self.is_bounded,
+            "stored_step": self.stored_step,
         }
         return json.dumps(told, sort_keys=True)
 

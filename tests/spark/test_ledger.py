@@ -347,8 +347,8 @@ STEPPED = "SELECT a.v, count(*) AS n FROM a [RANGE 10 SECONDS], b [RANGE 60 SECO
         (STEPPED, {"step": "5 seconds"}, "the checkpoint has steps of 6 seconds, and step= says 5 seconds; "),
         (
             STEPPED.replace("60 SECONDS", "30 SECONDS"),
-            {},
-            "steps of 6 seconds, and from its windows the query would have 3 seconds; give step='6 seconds', or",
+            {"step": "3 seconds"},
+            "steps of 6 seconds, and step= says 3 seconds; give step='6 seconds', or leave it out, or start with",
         ),
         (STEPPED.replace("count(*)", "sum(b.k)"), {}, "aggregates: the checkpoint has"),
         (STEPPED.replace("GROUP BY a.v", "GROUP BY a.v HAVING n > 1"), {}, "having: the checkpoint has None"),
@@ -358,11 +358,12 @@ STEPPED = "SELECT a.v, count(*) AS n FROM a [RANGE 10 SECONDS], b [RANGE 60 SECO
     ids=["step", "step by smaller windows", "aggregate", "having", "distinct", "plain join"],
 )
 def test_other_steps_and_operators_are_refused(text: str, options: dict[str, Any], told: str) -> None:
-    """For a checkpoint of groups. With the step that is named, smaller windows go on."""
+    """For a checkpoint of groups. Smaller windows go on, with the step that is named or without one."""
     stored = open_ledger(None, spec_of(STEPPED), "cell 0 of 2").to_bytes()
     with pytest.raises(ms.SparkError, match=re.escape(told)):
         open_ledger(stored, spec_of(text, **options), "cell 0 of 2")
-    open_ledger(stored, spec_of(STEPPED.replace("60 SECONDS", "30 SECONDS"), step="6 seconds"), "cell 0 of 2")
+    for step in ("6 seconds", None):
+        open_ledger(stored, spec_of(STEPPED.replace("60 SECONDS", "30 SECONDS"), step=step), "cell 0 of 2")
     open_ledger(stored, JoinSpec.from_json(spec_of(STEPPED).to_json()), "cell 0 of 2")
 
 
@@ -397,6 +398,29 @@ def test_a_plain_join_does_not_become_one_with_steps() -> None:
     stored = open_ledger(None, spec_of(TEXT), "cell 0 of 2").to_bytes()
     with pytest.raises(ms.SparkError, match="is of a plain join, and the query has DISTINCT, groups, set"):
         open_ledger(stored, spec_of(TEXT.replace("SELECT", "SELECT DISTINCT")), "cell 0 of 2")
+
+
+def test_the_stored_step_goes_on_although_windows_are_smaller() -> None:
+    """Everything that follows from the step follows from the stored one, in hosts as well."""
+    stored = open_ledger(None, spec_of(STEPPED), "cell 0 of 2").to_bytes()
+    smaller = spec_of(STEPPED.replace("60 SECONDS", "30 SECONDS"))
+    ledger = open_ledger(stored, smaller, "cell 0 of 2")
+    going_on = JoinSpec.from_json(smaller.going_on_in(ledger.query["step"]).to_json())
+    assert (smaller.query.step, going_on.query.step) == (3 * SECOND, 6 * SECOND)
+    assert going_on.routing.cell_query.step == going_on.described["step"] == 6 * SECOND
+    assert going_on.kept_from(11 * SECOND) == 6 * SECOND
+    assert spec_of(STEPPED).going_on_in(6 * SECOND) == spec_of(STEPPED)
+    again = open_ledger(ledger.to_bytes(), smaller, "cell 0 of 2")
+    assert again.query["step"] == 6 * SECOND and again.windows == smaller.windows
+
+
+def test_the_stored_step_must_be_a_multiple_of_new_buckets() -> None:
+    unbounded = STEPPED.replace("RANGE 10 SECONDS", "UNBOUNDED")
+    stored = open_ledger(None, spec_of(unbounded, step="7 seconds"), "cell 0 of 2").to_bytes()
+    with pytest.raises(
+        ms.SparkError, match=r"7 seconds, which is not a multiple of \[TUMBLE 2 SECONDS\]; keep the former"
+    ):
+        open_ledger(stored, spec_of(unbounded.replace("UNBOUNDED", "TUMBLE 2 SECONDS")), "cell 0 of 2")
 
 
 def test_rows_stay_until_their_step_has_closed() -> None:

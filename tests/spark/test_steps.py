@@ -42,6 +42,12 @@ DIFFERENCE = f"""
     EXCEPT SELECT a.k, b.v % 2 {JOINED} AND a.v % 4 = 1
     EXCEPT SELECT k, w FROM s"""
 STREAMS = {"groups": GROUPS, "buckets": BUCKETS, "difference": DIFFERENCE}
+#: After a restart, with a smaller window, from which other steps would follow.
+LATER = {
+    "groups": GROUPS.replace("9 SECONDS", "7 SECONDS"),
+    "buckets": BUCKETS,
+    "difference": DIFFERENCE.replace("9 SECONDS", "7 SECONDS"),
+}
 TEXTS = {
     "groups": GROUPS,
     "untold groups": f"SELECT DISTINCT count(*) AS n {JOINED} GROUP BY a.v % 7, b.v % 2",
@@ -109,19 +115,24 @@ def test_batch_frames(spark: Any, tmp_path: Path) -> None:
     assert set(found["again"][COLUMN].to_pylist()) == set(found["groups"][COLUMN].to_pylist())
 
 
-def expect(text: str, watermarks: Sequence[int | None], given: Input = GIVEN) -> list[Rows]:
-    """What the batches give that had these watermarks; no row is late."""
-    engine = make_engine(text)
+def expect(kind: str, watermarks: Sequence[int | None], given: Input, restart: int) -> list[Rows]:
+    """What the batches give that had these watermarks, with a restart before one of them; no row is late."""
+    engine = make_engine(STREAMS[kind])
     found = []
     for number, watermark in enumerate(watermarks):
+        if number == restart:
+            engine = ms.Engine.restore(make_engine(LATER[kind]).query, engine.snapshot())
         rows = {name: given.table(batches[number]) for name, batches in given.batches.items() if number < len(batches)}
         found.append(rows_of(engine.push(rows, watermark=-SECOND if watermark is None else watermark)))
     return found
 
 
 @pytest.mark.versions
-def test_streams_with_a_restart_and_lost_hosts(spark: Any, tmp_path: Path) -> None:
-    """Each step comes in the batch that closes it, also in one without rows, from engines that go on or are loaded."""
+def test_streams_with_a_restart_and_lost_hosts(spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each step comes in the batch that closes it, also in one without rows, from engines that go on or are loaded.
+
+    After the restart the steps of the checkpoint go on, although a window is smaller.
+    """
     first, second = (
         Input({name: rows[part] for name, rows in GIVEN.batches.items()}) for part in (slice(0, 3), slice(3, None))
     )
@@ -133,20 +144,25 @@ def test_streams_with_a_restart_and_lost_hosts(spark: Any, tmp_path: Path) -> No
         if number:
             part.write(tmp_path, 3)
         queries = {}
-        for kind, text in STREAMS.items():
+        for kind, text in (LATER if number else STREAMS).items():
             frames = {name: streams.stream(spark, tmp_path / name) for name in "ab"}
             frames["s"] = spark.createDataFrame(STATIC)
             joined = ms.spark.sql(text, frames, "ts", "1 second", partitions=2, hot_keys=HOT, result_id=True)
             queries[kind] = joined, tmp_path / kind
+        if number:
+            assert not any("steps of its checkpoint" in record.getMessage() for record in caplog.records)
+            restarts = {kind: len(watermarks) for kind, watermarks in marks.items()}
         for kind, ran in run_and_kill(queries).items():
             results[kind] += [without_names(ran.batches[at]) for at in sorted(ran.batches)]
             marks[kind] += ran.watermarks
             places.update(report["place"] for reports in ran.reports() for report in reports.values())
-    for kind, text in STREAMS.items():
+    for kind in STREAMS:
         # A run ends with a batch without rows, which closes what the last rows' watermark reached.
-        wanted = expect(text, marks[kind], with_pauses(marks[kind]))
+        wanted = expect(kind, marks[kind], with_pauses(marks[kind]), restarts[kind])
         assert results[kind] == wanted, kind
         assert sum(map(bool, wanted)) >= 3
+    said = [record.getMessage() for record in caplog.records if "steps of its checkpoint" in record.getMessage()]
+    assert len(said) == 1 and "of 900 milliseconds, and not" in said[0]
     assert places["loaded"] > 2 * 2 * len(STREAMS) and places["host"] > 0
     told = streams.failure(
         ms.spark.sql(
@@ -160,7 +176,10 @@ def test_streams_with_a_restart_and_lost_hosts(spark: Any, tmp_path: Path) -> No
         ),
         tmp_path / "buckets",
     )
-    assert "the checkpoint has steps of 8 seconds, and step= says 16 seconds; give step='8 seconds'" in told
+    assert (
+        "the checkpoint has steps of 8 seconds, and step= says 16 seconds; give step='8 seconds', or leave it out"
+        in told
+    )
 
 
 def with_pauses(watermarks: Sequence[int | None]) -> Input:

@@ -21,6 +21,7 @@ import midstream as ms
 from midstream.engine.operators.rounds import PartsToSpread
 from midstream.spark import processor
 from midstream.spark.commands.messages import Command
+from midstream.spark.parcels import finishing
 from midstream.spark.parcels.finishing import find_partitions
 from midstream.spark.parcels.result_ids import COLUMN
 from midstream.spark.spec import JoinSpec
@@ -56,6 +57,8 @@ KINDS = {
     "at once": f"SELECT a.t, b.d {PAIR} UNION ALL SELECT t, d FROM b [UNBOUNDED] "
     f"UNION ALL SELECT b.t, a.d {OTHER_PAIR}",
 }
+#: Kinds with a window that a restart makes smaller, and whose step follows from it.
+FOLLOWING = frozenset({"distinct", "groups", "having", "untold groups", "one group", "three", "static", "difference"})
 NAMES = pa.table({"k": [0, 1, 1, 2], "name": list("pqxy")}, schema=STATIC)
 PLANS_OF = {"three": PLANS, "three less one": [f"({plan} minus b_2)" for plan in PLANS]}
 
@@ -73,13 +76,18 @@ def draw_step(text: str, rng: random.Random) -> str | None:
     )
 
 
-def run_batches(kind: str, seed: int) -> int:
-    """Run random batches; the number of results. All that cells give out has to be right, batch by batch."""
+def run_batches(kind: str, seed: int, follows: bool = False) -> int:
+    """Run random batches; the number of results. All that cells give out has to be right, batch by batch.
+
+    With `follows`, the step follows from windows, one of which a restart makes smaller.
+    """
     rng = random.Random(f"{kind} {seed}")
     text = KINDS[kind]
     schemas = schemas_of(text)
     tables = {"s": NAMES} if "s" in schemas else {}
     step = draw_step(text, rng)
+    if follows or (kind in FOLLOWING and rng.random() < 0.3):
+        step = None
     hot = {"k": [1]} if "b [RANGE" in text and rng.random() < 0.5 else {}
     spec = JoinSpec(text, schemas, "ts", cells=rng.choice([1, 3, 4]), hot_keys=hot, step=step)
     engine = ms.Engine(ms.query(text, schemas=schemas, event_time="ts", step=step), tables=tables)
@@ -88,7 +96,7 @@ def run_batches(kind: str, seed: int) -> int:
     now = 10_000
     names: Counter[str] = Counter()
     for batch in range(12):
-        if batch == 6 and rng.random() < 0.5:
+        if batch == 6 and (rng.random() < 0.5 or follows):
             text = text.replace("RANGE 9 SECONDS", "RANGE 5 SECONDS")
             spec = replace(spec, text=text)
             batches.restart(spec)
@@ -100,7 +108,7 @@ def run_batches(kind: str, seed: int) -> int:
         with mock.patch.object(processor, "take") as take:
             batches.run(data, now, take, commands)
         wanted = engine.push(data, watermark=1000 * now)
-        results = put_together(spec.query, batches.output, rng, with_ids=step is not None)
+        results = put_together(spec.query, batches.output, rng, with_ids=spec.query.step is not None)
         whole = pa.Table.from_batches(results) if results else spec.query.no_results
         if COLUMN in whole.column_names:
             names.update(whole[COLUMN].to_pylist())
@@ -121,6 +129,16 @@ def test_cells_that_are_loaded_at_any_time_give_the_whole(kind: str, seed: int) 
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_seeds(kind: str) -> None:
     assert sum(run_batches(kind, seed) for seed in range(100, 140)) > 0
+
+
+@pytest.mark.parametrize("kind", ["groups", "untold groups", "difference", "groups less groups"])
+def test_the_steps_of_a_checkpoint_go_on_although_windows_are_smaller(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run_batches(kind, 1, follows=True) > 0
+    monkeypatch.setattr(finishing, "noted", lambda table, name: None)
+    with pytest.raises(AssertionError):
+        run_batches(kind, 1, follows=True)
 
 
 def test_by_the_watermark_too_much_would_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,6 +134,9 @@ class GroupingRound:
             grouping = self.groupings.get(branch)
             yield PartsToSpread(own, columns if grouping is None else columns[: len(grouping.keys)])
 
+    def in_steps_of(self, step: int) -> Round:
+        return replace(self, query=self.query.with_step(step))
+
     def finish(self, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
         operators: dict[int, Operator] = {}
         for table in parts:
@@ -176,6 +179,9 @@ class CombiningRound:
 
     def spread(self, table: pa.Table) -> Iterator[PartsToSpread]:
         yield PartsToSpread(table, table.columns[1 : 1 + len(self.query.outputs)])
+
+    def in_steps_of(self, step: int) -> Round:
+        return replace(self, query=self.query.with_step(step))
 
     def finish(self, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
         combined = None

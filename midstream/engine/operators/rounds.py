@@ -47,6 +47,9 @@ class Round(Protocol):
     def spread(self, table: pa.Table) -> Iterator[PartsToSpread]:
         """The parts that it takes, with what they come together by; parts of two kinds never have to."""
 
+    def in_steps_of(self, step: int) -> Round:
+        """The same round for parts that were found in steps of another length, in microseconds."""
+
     def finish(self, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """The rows of steps of which these are all parts; nothing is known afterwards."""
 
@@ -86,6 +89,9 @@ class OperatorRound:
 
     def spread(self, table: pa.Table) -> Iterator[PartsToSpread]:
         yield PartsToSpread(table, table.columns[: self.together])
+
+    def in_steps_of(self, step: int) -> Round:
+        return replace(self, query=self.query.with_step(step))
 
     def finish(self, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
         operator = None

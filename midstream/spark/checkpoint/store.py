@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from midstream.cql.durations import duration_text
-from midstream.cql.windows import Window, window_of
+from midstream.cql.model import Input
+from midstream.cql.windows import Window, WindowKind, window_of
 from midstream.engine.snapshot.checkpoint import check_windows
 from midstream.engine.snapshot.format import same_or_reason
 from midstream.errors import SnapshotError, SparkError
@@ -43,7 +44,7 @@ class CellStore:
     """The parcels of one cell, listed in its ledger."""
 
     def __init__(self, spec: JoinSpec, parcels: ParcelMap, ledger: Ledger, where: str):
-        self._spec = spec
+        self.spec = spec
         self._parcels = parcels
         self.ledger = ledger
         self._where = where
@@ -64,7 +65,7 @@ class CellStore:
 
     def add(self, lane: int, rows: pa.Table) -> None:
         """Store rows that have just been accepted. The bytes do not depend on the order in which the rows came."""
-        for piece in order_rows(rows, self._spec.routing.lanes[lane].event_time):
+        for piece in order_rows(rows, self.spec.routing.lanes[lane].event_time):
             for part, content in to_stored(piece):
                 self._put(lane, part.num_rows, content, self._ends(lane, part))
 
@@ -78,20 +79,20 @@ class CellStore:
 
     def rows(self, lane: int, parcels: Sequence[bytes]) -> pa.Table:
         """The rows of parcels that have come over the wire."""
-        schema = self._spec.routing.cell_query.schemas[self._spec.routing.lanes[lane].name]
+        schema = self.spec.routing.cell_query.schemas[self.spec.routing.lanes[lane].name]
         return concatenate((from_wire(parcel) for parcel in parcels), schema)
 
     def _ends(self, lane: int, rows: pa.Table) -> Ints | None:
         """When rows leave the last of their windows; None if they never do."""
-        name = self._spec.routing.lanes[lane].event_time
+        name = self.spec.routing.lanes[lane].event_time
         return None if name is None else self._ends_of(lane, values_of(make_contiguous(rows[name]), "<i8"))
 
     def _ends_of(self, lane: int, times: Ints) -> Ints | None:
-        return _last_ends(_windows_of(self._spec, lane), times)
+        return _last_ends(_windows_of(self.spec, lane), times)
 
     def times(self, lane: int, parcel: bytes) -> Ints:
         """The event times of a parcel's rows in microseconds."""
-        name = self._spec.routing.lanes[lane].event_time
+        name = self.spec.routing.lanes[lane].event_time
         assert name is not None
         return values_of(column_of(parcel, name), "<i8")
 
@@ -125,7 +126,7 @@ class CellStore:
 
     def _rows_of(self, parcels: Sequence[Parcel]) -> pa.Table:
         """The rows of stored parcels of one lane."""
-        schema = self._spec.routing.cell_query.schemas[self._spec.routing.lanes[parcels[0].lane].name]
+        schema = self.spec.routing.cell_query.schemas[self.spec.routing.lanes[parcels[0].lane].name]
         return concatenate((from_stored(self._content(parcel), self._where) for parcel in parcels), schema)
 
     def merge(self, kept_from: int) -> None:
@@ -141,7 +142,10 @@ class CellStore:
 
 
 def open_ledger(data: bytes | None, spec: JoinSpec, where: str) -> Ledger:
-    """The ledger of a cell, checked against the query as it is now; a new one if the cell has none."""
+    """The ledger of a cell, checked against the query as it is now; a new one if the cell has none.
+
+    The query goes on in the steps that the ledger tells, also if others follow from its windows now.
+    """
     if data is None:
         return Ledger(spec.routing.fingerprint(), spec.described, spec.windows, spec.columns, spec.plan)
     ledger = Ledger.from_bytes(data, where)
@@ -152,6 +156,7 @@ def open_ledger(data: bytes | None, spec: JoinSpec, where: str) -> Ledger:
             "restart with the former query and options (partitions, rates, hot_keys), or start with a new checkpoint"
         )
     _check_step(spec, ledger, where)
+    spec = spec.going_on_in(ledger.query.get(STEP))
     reason = same_or_reason(ledger.query, spec.described)
     if reason is not None:
         raise SparkError(
@@ -195,21 +200,34 @@ def _last_ends(windows: Sequence[Window], times: Ints) -> Ints | None:
 
 
 def _check_step(spec: JoinSpec, ledger: Ledger, where: str) -> None:
-    """Refuse other steps, or none: rows were kept as long as those of the checkpoint need them."""
-    before, now = ledger.query.get(STEP), spec.described.get(STEP)
-    if before == now:
-        return
+    """Refuse to go from a plain join to steps or back, and to other steps: rows were kept as long as those need them.
+
+    A step that merely follows from windows, which are smaller now, does not count: the one of the checkpoint does.
+    """
+    before, now = ledger.query.get(STEP), spec.query.step
     right = "restart with the former query"
+    if before is None and now is None:
+        return
     if before is None:
         told = "is of a plain join, and the query has DISTINCT, groups, set operations or TUMBLE windows, "
         told += "for which rows may be gone"
     elif now is None:
         told = f"is of a query with steps of {duration_text(before)}, and the query is a plain join"
+    elif before != now and spec.query.step_is_given:
+        told = f"has steps of {duration_text(before)}, and step= says {duration_text(now)}"
+        right = f"give step={duration_text(before)!r}, or leave it out"
+    elif (relation := _cut_bucket(spec, before)) is not None:
+        told = f"has steps of {duration_text(before)}, which is not a multiple of [{relation.window.text}]"
+        right = f"keep the former window of {relation.alias!r}"
     else:
-        reason = "step= says" if spec.query.step_is_given else "from its windows the query would have"
-        told = f"has steps of {duration_text(before)}, and {reason} {duration_text(now)}"
-        right = f"give step={duration_text(before)!r}"
+        return
     raise SparkError(f"{where}: the checkpoint {told}; {right}, or start with a new checkpoint")
+
+
+def _cut_bucket(spec: JoinSpec, step: int) -> Input | None:
+    """An input whose buckets steps of this length would cut."""
+    tumbling = (relation for relation in spec.query.inputs if relation.window.kind is WindowKind.TUMBLE)
+    return next((relation for relation in tumbling if step % relation.window.size), None)
 
 
 def _check_windows(spec: JoinSpec, ledger: Ledger, where: str) -> None:

@@ -23,8 +23,8 @@ from midstream.plan import read_plan
 from midstream.session import Engine
 from midstream.spark.checkpoint.ledger import SNAPSHOT_LANE
 from midstream.spark.commands.messages import AddressedCommand, obey
-from midstream.spark.parcels.encoding import concatenate, from_stored, from_wire, to_wire
-from midstream.spark.spec import JoinSpec
+from midstream.spark.parcels.encoding import concatenate, from_stored, from_wire, note, to_wire
+from midstream.spark.spec import STEP, JoinSpec
 from midstream.state.arrow import make_contiguous
 
 #: No watermark yet.
@@ -131,7 +131,7 @@ class Cell:
         rows_out = held = 0
         for table in self._results(rows, watermark):
             rows_out += table.num_rows
-            for piece in _pieces(table):
+            for piece in _pieces(note(table, STEP, self._spec.stored_step)):
                 results.append(to_wire(piece))
                 held += len(results[-1])
             if hand_on is not None and held > HELD_BYTES:

@@ -29,6 +29,18 @@ _MAGIC = b"MSP"
 _HEAD = len(_MAGIC) + 1 + 4
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
 _ENCODING = b"midstream"
+_NOTE = b"midstream "
+
+
+def note(table: pa.Table, name: str, number: int | None) -> pa.Table:
+    """The table with a number that travels along in its parcels; None leaves it as it is."""
+    return table if number is None else table.replace_schema_metadata({_NOTE + name.encode(): str(number).encode()})
+
+
+def noted(table: pa.Table, name: str) -> int | None:
+    """The number that a table was given under this name."""
+    found = (table.schema.metadata or {}).get(_NOTE + name.encode())
+    return None if found is None else int(found)
 
 
 def to_wire(table: pa.Table | pa.RecordBatch) -> bytes:
@@ -109,7 +121,12 @@ def _narrow_table(table: pa.Table | pa.RecordBatch) -> pa.Table:
             array, how = narrow
             columns.append(array)
             fields.append(pa.field(field.name, array.type, metadata={_ENCODING: json.dumps(how)}))
-    return pa.table(columns, schema=pa.schema(fields))
+    return pa.table(columns, schema=pa.schema(fields, metadata=_notes(table)))
+
+
+def _notes(table: pa.Table | pa.RecordBatch) -> dict[bytes, bytes] | None:
+    """What a table tells of itself by `note`; what others have written there does not travel."""
+    return {key: value for key, value in (table.schema.metadata or {}).items() if key.startswith(_NOTE)} or None
 
 
 def _narrow(values: pa.Array) -> tuple[pa.Array, dict[str, Any]] | None:
@@ -146,7 +163,7 @@ def _widen_table(table: pa.Table) -> pa.Table:
         how = (field.metadata or {}).get(_ENCODING)
         columns.append(column if how is None else _widen(make_contiguous(column), json.loads(how)))
         names.append(field.name)
-    return pa.table(columns, names=names)
+    return pa.table(columns, names=names, metadata=_notes(table))
 
 
 def _widen(values: pa.Array, how: dict[str, Any]) -> pa.Array:

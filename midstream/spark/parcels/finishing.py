@@ -12,17 +12,19 @@ batch to the next. Parts travel as parcels, which Spark's shuffle carries as a f
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from midstream.engine.operators.rounds import PartsToSpread, Round
-from midstream.spark.parcels.encoding import from_wire, to_wire
+from midstream.spark.parcels.encoding import from_wire, note, noted, to_wire
 from midstream.spark.parcels.packing import Mapper, gather, open_results
 from midstream.spark.parcels.result_ids import name_rows
 from midstream.spark.routing.cell_numbers import cell_number
 from midstream.spark.routing.content import make_plain, row_codes
+from midstream.spark.spec import STEP
 from midstream.spark.task import settle
 
 #: Parcels are small enough that as many of them as Spark hands over at once stay below the 2 GiB of an Arrow array.
@@ -45,18 +47,30 @@ def make_splitter(following: Round, partitions: int) -> Mapper:
 
 def make_round(current: Round, following: Round, partitions: int) -> Mapper:
     """The function for `mapInArrow` that runs a round and splits its rows for the next one."""
-    return _over_parts(lambda parts: _split(current.finish(parts), following, partitions))
+    return _over_parts(lambda parts: _split(_finish(current, parts), following, partitions))
 
 
 def make_last_round(current: Round, schema: pa.Schema, with_ids: bool) -> Mapper:
     """The function for `mapInArrow` that runs the last round: results of this schema, with ids on request."""
 
     def finish(parts: Tables) -> Iterator[pa.RecordBatch]:
-        results = current.finish(parts)
+        results = (table.replace_schema_metadata() for table in _finish(current, parts))
         for table in _with_names(results) if with_ids else results:
             yield from (table if table.schema.equals(schema) else table.cast(schema)).to_batches()
 
     return _over_parts(finish)
+
+
+def _finish(current: Round, parts: Tables) -> Iterator[pa.Table]:
+    """The rows of a round, in the steps that the parts were found in; cells tell them if the query does not know."""
+    given = iter(parts)
+    first = next(given, None)
+    if first is None:
+        return
+    step = noted(first, STEP)
+    current = current if step is None else current.in_steps_of(step)
+    for table in current.finish(itertools.chain([first], given)):
+        yield note(table, STEP, step)
 
 
 def _with_names(results: Tables) -> Iterator[pa.Table]:

@@ -41,6 +41,8 @@ def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
         report["mig"] = [migration[name] for name in MIGRATION_FIELDS]
     if told.get("answers"):
         report["ans"] = told["answers"]
+    if told.get("step") is not None:
+        report["step"] = told["step"]
     if "heavy" in told:
         report["heavy"] = told["heavy"]
     for name in ("reached", "in", "late"):
