@@ -14,7 +14,7 @@ import pyarrow.types as pat
 from numpy.typing import NDArray
 
 from midstream.kernels import rings as kernels
-from midstream.state import rings
+from midstream.state import rings, sizes
 from midstream.state.arrow import byte_offsets, pack_validity, validity_of, values_of, view
 from midstream.state.arrow_column import ArrowColumn
 
@@ -233,12 +233,19 @@ class BytesColumn:
         return offsets, data
 
     def take(self, rows: Rows, column: int) -> pa.Array:
+        if self._is_large:
+            return self.take_wide(rows, column)
         offsets, data = self._gathered(rows, column)
-        validity = self._valid.take(rows, column)
-        if not self._is_large:
-            assert len(data) <= np.iinfo(np.int32).max, "more bytes than the offsets of one array can count"
-            offsets = offsets.astype(np.int32)
-        return pa.Array.from_buffers(self.type, len(rows), [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
+        most = max(sizes.PIECE_BYTES, sizes.ARRAY_BYTES)
+        assert len(rows) <= 1 or len(data) <= most, "more bytes than the offsets of one array can count"
+        buffers = [self._valid.take(rows, column), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+        return pa.Array.from_buffers(self.type, len(rows), buffers)
+
+    def take_wide(self, rows: Rows, column: int) -> pa.Array:
+        """As `take`, with offsets of 64 bits: any number of bytes, which need not be cut into pieces."""
+        offsets, data = self._gathered(rows, column)
+        buffers = [self._valid.take(rows, column), pa.py_buffer(offsets), pa.py_buffer(data)]
+        return pa.Array.from_buffers(sizes.wide_type(self.type), len(rows), buffers)
 
     def measure(self, rows: Rows, column: int) -> Rows:
         lengths = np.empty(len(rows), np.int64)

@@ -15,6 +15,9 @@ import pytest
 
 import midstream as ms
 from midstream.engine.expressions import limits, vectors
+from midstream.engine.operators import lifetimes
+from midstream.engine.operators.aggregates import pairs
+from midstream.engine.operators.interner import Interner
 from midstream.state import sizes
 
 TEXTS = pa.list_(pa.string())
@@ -205,6 +208,53 @@ def test_static_tables_and_rows_to_resume_from_may_be_large(limit: int) -> None:
     assert set(found["y"].to_pylist()) == {value(33, pa.string())}
 
 
+A = "FROM a [RANGE 3 SECONDS]"
+GROUPED = {
+    "keys": f"SELECT x, count(*) AS n, sum(id) AS s {A} GROUP BY x",
+    "keys that HAVING tests": f"SELECT x, k, count(*) AS n {A} GROUP BY x, k HAVING x > '0005'",
+    "no key that HAVING keeps": f"SELECT x, count(*) AS n {A} GROUP BY x HAVING x > 'z'",
+    "values": f"SELECT k, min(x) AS lo, max(x) AS hi, count(DISTINCT x) AS d {A} GROUP BY k",
+    "values that are null": f"SELECT k, max(nullif(x, y)) AS hi {A} GROUP BY k",
+    "values of bytes": f"SELECT k, max(CAST(x AS BINARY)) AS hi {A} GROUP BY k",
+    "one group": f"SELECT max(x) AS hi, count(*) AS n {A}",
+    "rows of several groups": f"SELECT max(x) AS hi {A} GROUP BY id % 7",
+    "distinct rows of several groups": f"SELECT DISTINCT min(x) AS lo {A} GROUP BY id % 7",
+    "numbers made of keys": f"SELECT x, length(concat(x, x, x, x, x)) AS l, max(id) > 9 AS m {A} GROUP BY x",
+    "keys made longer": f"SELECT x, concat(x, x, x, max(x), x) AS y {A} GROUP BY x",
+    "numbers made longer": f"SELECT k, concat(CAST(count(*) AS STRING), '{'z' * 300}') AS y {A} GROUP BY k",
+    "rows": f"SELECT DISTINCT x, k {A}",
+    "rows of two": f"SELECT x {A} EXCEPT SELECT max(x) AS x FROM a [RANGE 2 SECONDS] GROUP BY k",
+}
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_more_text_in_groups_than_an_array_holds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In keys, in values that are compared, in rows, and in those that are kept when others are forgotten."""
+    schema = {"k": pa.int64(), "id": pa.int64(), "x": pa.string(), "y": pa.string(), "ts": pa.int64()}
+    query = ms.query(GROUPED[name], {"a": pa.schema(schema)}, "ts", step="1 second")
+
+    def found() -> list[tuple[Any, ...]]:
+        engine = ms.Engine(query)
+        results = []
+        for second in range(12):
+            ids = [7 * second + at for at in range(20)]
+            times = [second * 1_000_000 + 50_000 * at for at in range(20)]
+            texts = [value(number % 40, pa.string()) for number in ids]
+            others = [text if number % 3 else "" for number, text in zip(ids, texts, strict=True)]
+            table = pa.table([[number % 2 for number in ids], ids, texts, others, times], names=list(schema))
+            results += engine.push({"a": table}, watermark=times[-1]).to_pylist()
+        results += engine.finish().to_pylist()
+        return sorted((tuple(row.values()) for row in results), key=repr)
+
+    monkeypatch.setattr(lifetimes, "_FEW", 0)
+    monkeypatch.setattr(pairs, "FEWEST_FORGOTTEN", 0)
+    expected = found()
+    assert bool(expected) == (name != "no key that HAVING keeps")
+    monkeypatch.setattr(sizes, "PIECE_BYTES", 400)
+    monkeypatch.setattr(sizes, "ARRAY_BYTES", 700)
+    assert found() == expected
+
+
 # Beyond the real limit -----------------------------------------------------------------------------------------------
 
 MEGABYTES = 2_200
@@ -270,3 +320,65 @@ def test_outputs_of_more_than_two_gibibytes_made_of_less(grown: str) -> None:
         ]
     assert total > 2 * 2**31
     assert sorted(seen) == ids.tolist()
+
+
+def grouping_engine(text: str) -> ms.Engine:
+    schema = {"k": pa.int64(), "id": pa.int64(), "x": pa.string(), "ts": pa.int64()}
+    return ms.Engine(ms.query(text, {"a": pa.schema(schema)}, "ts", step="1 minute"))
+
+
+def at_times(table: pa.Table, times: np.ndarray) -> pa.Table:
+    return table.set_column(3, "ts", pa.array(times))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT x, max(x) AS m, count(*) AS n FROM a [RANGE 10 SECONDS] GROUP BY x HAVING x >= ''",
+        "SELECT max(x) AS x, count(*) AS n FROM a [RANGE 10 SECONDS] GROUP BY id % 11, id",
+    ],
+    ids=["rows that tell their group", "rows that do not"],
+)
+def test_more_than_two_gibibytes_in_the_states_of_a_close(text: str) -> None:
+    """Eleven megabytes in the groups, which change so often that each is given out two hundred times."""
+    engine = grouping_engine(text)
+    for round in range(100):
+        engine.push({"a": at_times(large_rows(11), np.arange(11) + 1_000 * round)})
+    total, rows_out = 0, 0
+    for piece in engine.push_batches({}, watermark=60_000_000):
+        total += pc.sum(pc.binary_length(piece["x"])).as_py()
+        rows_out += piece.num_rows
+        numbers = pc.utf8_slice_codeunits(piece["x"], 0, 10).cast(pa.int64()).to_numpy()
+        moments = piece["valid_from"].to_numpy() - numbers
+        counted = np.where(moments < 10_000_000, moments // 1_000 + 1, 100 - (moments - 10_000_001) // 1_000 - 1)
+        assert (counted == piece["n"].to_numpy()).all()
+        if "m" in piece.column_names:
+            assert piece["m"].equals(piece["x"])
+    assert rows_out == 11 * 199 and total > 2**31
+
+
+@pytest.mark.slow
+def test_more_than_two_gibibytes_of_values_that_are_compared() -> None:
+    engine = grouping_engine("SELECT k, min(x) AS lo, max(x) AS hi, count(*) AS n FROM a [RANGE 10 SECONDS] GROUP BY k")
+    for first in range(0, MEGABYTES, 100):
+        engine.push({"a": at_times(large_rows(100, first), np.full(100, 1))})
+    (found,) = engine.push({}, watermark=60_000_000).to_pylist()
+    assert (found["lo"][:10], found["hi"][:10]) == (f"{0:010d}", f"{MEGABYTES - 1:010d}")
+    assert (found["n"], found["valid_from"], found["valid_to"]) == (MEGABYTES, 1, 10_000_001)
+
+
+@pytest.mark.slow
+def test_more_than_two_gibibytes_that_are_kept_when_others_are_forgotten() -> None:
+    interner = Interner([pa.string()])
+    for first in range(0, MEGABYTES + 100, 100):
+        texts = make_texts(first)
+        assert interner.intern([texts], 100).tolist() == list(range(first, first + 100))
+    interner.keep(np.arange(100, MEGABYTES + 100))
+    assert len(interner) == MEGABYTES
+    for first in range(100, MEGABYTES + 100, 100):
+        assert interner.intern([make_texts(first)], 100).tolist() == list(range(first - 100, first))
+
+
+def make_texts(first: int) -> pa.Array:
+    return pa.array([f"{at:010d}" * 100_000 for at in range(first, first + 100)])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -20,16 +21,15 @@ from midstream.cql.model import OF_AGGREGATES, OF_KEYS, Column, Expr, Query
 from midstream.engine.expressions import Evaluator, compile_expression
 from midstream.engine.operators.aggregates import make_accumulator
 from midstream.engine.operators.distinct import find_all_runs
-from midstream.engine.operators.interner import Interner, are_equal, are_hashed, code_rows, make_plain, width_of
+from midstream.engine.operators.interner import Interner, make_plain
 from midstream.engine.operators.lifetimes import RECORD, Changes, Lifetimes, make_records
+from midstream.engine.operators.merging import RowPiece, merge_rows
 from midstream.engine.operators.runs import Runs
+from midstream.engine.operators.states import KeptValues, States, StateValues, Values, choose
 from midstream.kernels import changes as kernels
 from midstream.state.indexes import Ints
 from midstream.state.meter import Meter
-from midstream.state.sizes import can_be_large, row_bytes
-
-#: Keys and aggregates of some groups, as expressions read them.
-Values = dict[tuple[int, str], pa.Array]
+from midstream.state.sizes import make_in_pieces
 
 
 class Grouped:
@@ -76,27 +76,46 @@ class Grouped:
         ]
         there = np.flatnonzero(is_there)
         if len(there):
-            groups, chosen = whose[there], pa.array(there)
-            keys = [self._groups.take(place, groups) for place in range(len(self._groups.types))]
-            values = {(OF_KEYS, str(place)): array for place, array in enumerate(keys)}
-            values |= {(OF_AGGREGATES, str(place)): array.take(chosen) for place, array in enumerate(found)}
-            yield from self._runs(values, groups, changes.times[places[there]], lasts[there], end)
+            groups = whose[there]
+            values: dict[tuple[int, str], StateValues] = {
+                (OF_KEYS, str(place)): KeptValues(column, groups) for place, column in enumerate(self._groups.columns)
+            }
+            values |= {(OF_AGGREGATES, str(place)): choose(array, there) for place, array in enumerate(found)}
+            yield self._runs(States(groups, changes.times[places[there]], lasts[there], values), end)
         self._forget()
 
-    def _runs(self, values: Values, groups: Ints, firsts: Ints, lasts: Ints, end: int) -> Iterator[Runs]:
-        if self._having is not None:
-            passes = pc.fill_null(_evaluate(self._having, values, len(groups)), False)
-            chosen = np.flatnonzero(passes.to_numpy(zero_copy_only=False))
-            groups, firsts, lasts = groups[chosen], firsts[chosen], lasts[chosen]
-            values = {name: array.take(pa.array(chosen)) for name, array in values.items()}
-        if len(groups) == 0:
-            return
-        rows = [make_plain(_evaluate(output, values, len(groups))) for output in self._outputs]
+    def _runs(self, states: States, end: int) -> Runs:
+        """The runs of equal rows of states. The rows of all states together may be too large to be there at once."""
+        make = partial(self._piece, states)
+        pieces = (piece for cut in states.pieces() for piece in make_in_pieces(make, cut.start, cut.stop))
         if self._rows_tell_group:
-            yield _merge(rows, groups, firsts, lasts)
-        else:
-            known = Interner(self._output_types)
-            yield find_all_runs(known, known.intern(rows, len(groups)), firsts, lasts, end, self._is_distinct)
+            return merge_rows(pieces, states, partial(self._rows_of, states))
+        known = Interner(self._output_types)
+        interned = [(piece.states, known.intern(piece.rows, len(piece.states))) for piece in pieces]
+        shown, ids = (np.concatenate(arrays) for arrays in zip(*interned, strict=True))
+        return find_all_runs(known, ids, states.firsts[shown], states.lasts[shown], end, self._is_distinct)
+
+    def _piece(self, states: States, begin: int, end: int) -> RowPiece:
+        """The rows of some states that follow each other, without those that HAVING leaves out."""
+        shown, values = np.arange(begin, end), states.take(slice(begin, end))
+        if self._having is not None:
+            passes = pc.fill_null(_evaluate(self._having, values, len(shown)), False)
+            chosen = np.flatnonzero(passes.to_numpy(zero_copy_only=False))
+            shown = shown[chosen]
+            values = {name: array.take(pa.array(chosen)) for name, array in values.items()}
+        return RowPiece(shown, self._rows(values, len(shown)))
+
+    def _rows_of(self, states: States, shown: Ints) -> list[pa.Array]:
+        """The rows of some states, which together fit into one array a column."""
+
+        def make(begin: int, end: int) -> list[pa.Array]:
+            return self._rows(states.take(shown[begin:end]), end - begin)
+
+        pieces = list(make_in_pieces(make, 0, len(shown)))
+        return pieces[0] if len(pieces) == 1 else [pa.concat_arrays(arrays) for arrays in zip(*pieces, strict=True)]
+
+    def _rows(self, values: Values, length: int) -> list[pa.Array]:
+        return [make_plain(_evaluate(output, values, length)) for output in self._outputs]
 
     def _forget(self) -> None:
         """Groups and arguments that will not be there again make room for others."""
@@ -136,21 +155,3 @@ def _compile(expr: Expr) -> Column | Evaluator:
 
 def _evaluate(expr: Column | Evaluator, values: Values, length: int) -> pa.Array:
     return values[expr.input, expr.name] if isinstance(expr, Column) else expr(values, length)
-
-
-def _merge(rows: list[pa.Array], groups: Ints, firsts: Ints, lasts: Ints) -> Runs:
-    """Runs of equal rows of one group that follow each other; rows are sorted by group and time."""
-    goes_on = (groups[1:] == groups[:-1]) & (firsts[1:] == lasts[:-1] + 1)
-    codes = code_rows(rows, len(groups), width_of(len(rows)))
-    goes_on &= (codes[1:] == codes[:-1]).all(axis=1)
-    for values in rows:
-        if are_hashed(values.type):
-            goes_on &= are_equal(values.slice(1), values.slice(0, len(values) - 1))
-    begins, ends = np.flatnonzero(np.append(True, ~goes_on)), np.flatnonzero(np.append(~goes_on, True))
-
-    def values_at(places: Ints) -> list[pa.Array]:
-        chosen = pa.array(begins[places])
-        return [values.take(chosen) for values in rows]
-
-    largest = sum(int(row_bytes(values).max()) for values in rows if can_be_large(values.type))
-    return Runs(firsts[begins], lasts[ends], values_at, largest)

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from midstream.kernels import interning as kernels
 from midstream.state import rings
 from midstream.state.arrow import make_contiguous, validity_of
-from midstream.state.columns import PayloadColumn, make_column, pair_words
+from midstream.state.columns import BytesColumn, PayloadColumn, make_column, pair_words
 from midstream.state.indexes import Ints, draw_seed
 from midstream.state.keys import codes_of, is_hashed
+from midstream.state.sizes import cut_into_pieces
 
 _NULLS_PER_CODE = 62
 
@@ -95,19 +96,26 @@ class Interner:
         return differs
 
     def take(self, place: int, ids: Ints) -> pa.Array:
-        """The values of one column for some ids."""
+        """The values of one column for some ids, which together fit into one array."""
         return self._columns[place].take(ids.reshape(-1, 1), 0)
+
+    def take_wide(self, place: int, ids: Ints) -> pa.Array:
+        """The values of one column for some ids, however large, with offsets of 64 bits where there are offsets."""
+        column = self._columns[place]
+        return column.take_wide(ids.reshape(-1, 1), 0) if isinstance(column, BytesColumn) else self.take(place, ids)
 
     def keep(self, kept: Ints) -> None:
         """Ids are given anew: the row i is the one that was kept[i]. All others are forgotten."""
-        keys, columns = self._keys[kept], [self.take(place, kept) for place in range(len(self.types))]
+        keys, columns = self._keys[kept], self._columns
         if self._hashed and keys[:, -1].any():
             keys[:, -1] = _number_twins(keys[:, :-1])
         self._begin(rings.capacity_for(max(len(kept), 1)))
         self._count = len(kept)
         self._keys[: len(kept)] = keys
-        for column, values in zip(self._columns, columns, strict=True):
-            column.append(0, values)
+        rows = kept.reshape(-1, 1)
+        for column, before in zip(self._columns, columns, strict=True):
+            for piece in cut_into_pieces([(before, 0)], rows):
+                column.append(piece.start, before.take(rows[piece], 0))
         kernels.enter(self._slots, self._keys, self._count, self._seed)
 
     def _make_room(self, more: int) -> None:

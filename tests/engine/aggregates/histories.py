@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from midstream.cql.model import Aggregate, Column
 from midstream.engine.operators.aggregates import Accumulator, make_accumulator
+from midstream.engine.operators.states import KeptValues
 from midstream.state.indexes import Ints
 
 STEP = 10
@@ -85,6 +86,8 @@ class Stage:
             words[:, :-1],
             np.array(ends, np.int64),
         )
+        if isinstance(found, KeptValues):
+            found = found.to_array()
         found.validate(full=True)
         self._compare(changes, ends, found)
         self.closed = until

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from midstream.engine.operators.states import StateValues
 from midstream.state.indexes import Ints
 
 _FEWEST_ROWS = 64
@@ -26,8 +27,10 @@ class Accumulator(Protocol):
         later one with -1.
         """
 
-    def apply(self, groups: Ints, signs: Ints, words: Ints, ends: Ints) -> pa.Array:
+    def apply(self, groups: Ints, signs: Ints, words: Ints, ends: Ints) -> StateValues:
         """Apply changes in order; the value of the aggregate after each of the changes at the places `ends`.
+
+        What is given back is of use until `renumbering` is called.
 
         Changes are sorted by group, then time, and ends ascend. A sign is +1, -1, or 0: nothing changes, but the value
         may be asked for, and what stands in its words means nothing. `words` has a row for each change, perhaps with a

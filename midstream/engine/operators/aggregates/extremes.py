@@ -13,11 +13,13 @@ import pyarrow.types as pat
 
 from midstream.engine.operators.aggregates.pairs import Pairs
 from midstream.engine.operators.interner import are_hashed, coded_type
+from midstream.engine.operators.states import KeptValues, StateValues
 from midstream.kernels import extremes
 from midstream.kernels import pairs as pair_kernels
 from midstream.state.columns import pair_words
 from midstream.state.indexes import Ints
 from midstream.state.keys import codes_of
+from midstream.state.sizes import can_be_large
 
 
 class Extreme(Pairs):
@@ -27,18 +29,22 @@ class Extreme(Pairs):
         super().__init__(argument)
         self._is_max = is_max
 
-    def apply(self, groups: Ints, signs: Ints, words: Ints, ends: Ints) -> pa.Array:
+    def apply(self, groups: Ints, signs: Ints, words: Ints, ends: Ints) -> StateValues:
         ids = words[:, 0].copy()
         ids[signs == 0] = pair_kernels.NO_PAIR
         changed = groups[np.flatnonzero(np.diff(groups, prepend=-1))]
         begins, listed = self.list_pairs(changed)
-        values = self.interner.take(1, listed)
+        values = self.interner.take_wide(1, listed)
         keys = order_keys(values)
         contest = extremes.Contest(begins, ~keys if self._is_max else keys, listed)
         places = np.empty(len(ends), np.int64)
         extremes.find_least(groups, signs, ids, ends, self.rows.array, contest, places)
         self.release(signs, ids)
-        return values.take(pa.array(places, mask=places == extremes.NO_PLACE))
+        has_none = places == extremes.NO_PLACE
+        if can_be_large(values.type):
+            chosen = np.append(listed, pair_kernels.NO_PAIR)[np.where(has_none, len(listed), places)]
+            return KeptValues(self.interner.columns[1], chosen)
+        return values.take(pa.array(places, mask=has_none))
 
 
 def order_keys(values: pa.Array) -> Ints:
