@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import math
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +19,7 @@ LIMIT = 2**63 - 1
 INF, NAN = math.inf, math.nan
 
 
-def start(text: str, step: str | None = "10 seconds", x: pa.DataType | None = None) -> ms.Engine:
+def start(text: str, step: Any = "10 seconds", x: pa.DataType | None = None) -> ms.Engine:
     """An engine over streams `a` and `b` with columns k, x and ts, whose watermark is the one it is given."""
     schema = pa.schema({"k": pa.int64(), "x": x or pa.int64(), "ts": pa.int64()})
     query = ms.query(text, {"a": schema, "b": schema}, event_time="ts", delay="1 hour", step=step)
@@ -87,6 +89,35 @@ def test_groups_of_nulls_alone() -> None:
     engine = start(text, step=None)
     engine.push({"a": [{"k": None, "x": None, "ts": 1}, {"k": None, "x": None, "ts": 1}, {"k": 2, "x": 7, "ts": 9}]})
     assert read(engine.finish()) == [(2, 1, 1, 1, 7, 7.0, 7, 7, 0, 10), (None, 2, 0, 0, None, None, None, None, 0, 10)]
+
+
+ODD = [NAN, -NAN, -0.0, 0.0, None, None, INF]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("SELECT DISTINCT x FROM a [TUMBLE 10 SECONDS]", ["0.0", "None", "inf", "nan"]),
+        ("SELECT x FROM a [TUMBLE 10 SECONDS] GROUP BY x HAVING count(*) = 2", ["0.0", "None", "nan"]),
+        ("SELECT x FROM a [TUMBLE 10 SECONDS] EXCEPT SELECT x FROM b [TUMBLE 10 SECONDS]", ["inf"]),
+        (
+            "SELECT x FROM a [TUMBLE 10 SECONDS] INTERSECT ALL SELECT x FROM b [TUMBLE 10 SECONDS]",
+            ["0.0", "0.0", "None", "nan"],
+        ),
+        (
+            "SELECT x FROM a [TUMBLE 10 SECONDS] UNION SELECT x FROM b [TUMBLE 10 SECONDS]",
+            ["0.0", "None", "inf", "nan"],
+        ),
+        ("SELECT max(x) AS m FROM a [TUMBLE 10 SECONDS]", ["nan"]),
+        ("SELECT min(x) AS m FROM a [TUMBLE 10 SECONDS]", ["0.0"]),
+        ("SELECT CAST(count(DISTINCT x) AS DOUBLE) AS d FROM a [TUMBLE 10 SECONDS]", ["3.0"]),
+    ],
+)
+def test_nulls_are_equal_and_so_are_nans_and_zeros(text: str, wanted: list[str]) -> None:
+    engine = start(text, step=None, x=pa.float64())
+    given = {"a": rows(*((x, 5) for x in ODD)), "b": rows((None, 1), (NAN, 2), (-0.0, 3), (0.0, 4))}
+    engine.push({stream: given[stream] for stream in engine.query.streams})
+    assert sorted(map(str, engine.finish().column(0).to_pylist())) == wanted
 
 
 def test_nothing_valid_gives_no_row() -> None:
@@ -171,6 +202,32 @@ def test_results_cannot_be_held_back(hold: bool) -> None:
     else:
         engine.migrate("(b a)", "parallel-track")
     assert read(engine.push({}, watermark=10 * SECOND)) == [(1, 2, 10)]
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        (0, "step=0 is not a whole number of milliseconds, at least 1; give one, such as step='1 minute'"),
+        (60, "step: 60 has no unit; write text such as '30 seconds', or give a timedelta"),
+        (datetime.timedelta(0), "is not a whole number of milliseconds, at least 1"),
+        (datetime.timedelta(microseconds=1), "is not a whole number of milliseconds, at least 1"),
+        (datetime.timedelta(milliseconds=-1), "is not a whole number of milliseconds, at least 1"),
+        (True, "step: True is not a duration"),
+        ("1 month", "step: 'month' is not a unit of fixed length"),
+        ("9 ms", "step='9 ms' is not a multiple of [TUMBLE 10 SECONDS] of 'a'; give one, such as step='10 seconds'"),
+        ("5 s", "step='5 s' is not a multiple of [TUMBLE 10 SECONDS] of 'a'; give one, such as step='10 seconds'"),
+    ],
+)
+def test_a_step_that_cannot_be(step: Any, told: str) -> None:
+    with pytest.raises(ms.QueryError, match=re.escape(told)):
+        start("SELECT count(*) AS n FROM a [TUMBLE 10 SECONDS]", step)
+
+
+def test_a_step_as_a_timedelta() -> None:
+    engine = start("SELECT count(*) AS n FROM a [TUMBLE 10 SECONDS]", datetime.timedelta(seconds=20))
+    engine.push({"a": rows((1, 1))})
+    assert engine.push({}, watermark=10 * SECOND).num_rows == 0
+    assert read(engine.push({}, watermark=20 * SECOND)) == [(1, 0, 10)]
 
 
 BEFORE_FIRST_BORDER, LAST_BORDER = -9223372036850000001, 9223372036850000000
