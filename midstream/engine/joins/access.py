@@ -101,7 +101,7 @@ class BandPath:
             self._high = None if band.low is None else -band.low
 
     def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
-        ranges, index = self._ranges(delta), self.index(store)
+        ranges, index = self.ranges(delta), self.index(store)
         for run in range(index.run_count):
             yield lambda out, cursor, run=run: index.probe(  # type: ignore[misc]
                 run, ring, ranges, delta.combos, out, cursor, layout
@@ -117,14 +117,14 @@ class BandPath:
 
     def claim(self, delta: Delta, missing: Missing) -> Delta:
         window = self._windows[self.driver]
-        found = window.sorted_indexes[self.number].find(window.ring(), *self._ranges(delta))
+        found = window.sorted_indexes[self.number].find(window.ring(), *self.ranges(delta))
         places = missing.claim(self.driver, window.head, found)
         return Delta.of_rows(self.driver, found[places], self._windows)
 
     def keys(self, delta: Delta) -> Ints:
         return delta.band_codes(self.number, self.driver)
 
-    def _ranges(self, delta: Delta) -> tuple[Ints, Ints]:
+    def ranges(self, delta: Delta) -> tuple[Ints, Ints]:
         """The codes between which partners' values lie; a low one above a high one finds nothing."""
         codes = delta.band_codes(self.number, self._partner)
         if self._rounding is not None:

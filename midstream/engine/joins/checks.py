@@ -117,6 +117,12 @@ class Checks:
     def __init__(self, cheap: Sequence[Check], thetas: Sequence[Check]):
         self._stages = [stage for stage in (cheap, *([theta] for theta in thetas)) if stage]
 
+    def after(self, check: Check) -> Checks:
+        """The same tests after another one."""
+        found = Checks([check], ())
+        found._stages += self._stages
+        return found
+
     def apply(self, block: Block, end: int) -> None:
         """Keep of the combinations between ``block.count`` and `end` those that pass; they count from now on."""
         first = block.count
@@ -137,8 +143,12 @@ def checks_of_join(
     right: tuple[int, ...],
     used_band: int | None,
     windows: Sequence[BaseWindow],
+    used_classes: tuple[int, ...] | None = None,
 ) -> Checks:
-    """What is left to test where a join brings `left` and `right` together, a band having been used or not."""
+    """What is left to test where a join brings `left` and `right` together, a band having been used or not.
+
+    `used_classes` are the key classes that partners were found by, if these are not all that both sides have.
+    """
     inputs = left + right
     cheap: list[Check] = []
 
@@ -150,10 +160,12 @@ def checks_of_join(
         for at, key_class in enumerate(query.key_classes)
         if not key_class.inputs.isdisjoint(left) and not key_class.inputs.isdisjoint(right)
     ]
+    if used_classes is None:
+        used_classes = tuple(at for at, _ in crossing)
     for at, key_class in crossing:
         a = next(number for number in left if number in key_class.inputs)
         b = next(number for number in right if number in key_class.inputs)
-        if len(crossing) > 1:
+        if used_classes != (at,):  # whose codes are compared by the index itself; those of a composite key are hashed
             cheap.append(SameCodes(*sides(a, b), at))
         if is_hashed(key_class.type):
             names = windows[a].layout.verified[at], windows[b].layout.verified[at]

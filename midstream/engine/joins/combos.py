@@ -117,6 +117,22 @@ class Block:
         """What has been written, as a view."""
         return Combos(*(array[: self.count] for array in self.combos))
 
+    def take(self, found: Block, columns: Sequence[int] | Ints) -> Iterator[None]:
+        """Move everything here from another block, its columns in this order; it fits in when this one is empty.
+
+        Yields if a bounded block has to be emptied first.
+        """
+        if self.count + found.count > len(self.combos.starts) and self.is_bounded:
+            yield
+        while self.count + found.count > len(self.combos.starts):
+            self.grow()
+        end = self.count + found.count
+        rows, starts, ends = found.content()
+        for target, source in zip(self.combos, Combos(rows[:, columns], starts, ends), strict=True):
+            target[self.count : end] = source
+        self.count = end
+        found.count = 0
+
     @property
     def is_half_full(self) -> bool:
         return 2 * self.count >= len(self.combos.starts)

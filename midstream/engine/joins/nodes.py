@@ -16,15 +16,20 @@ from midstream.cql.model import Query
 from midstream.engine.joins.access import BandPath, HashPath, LoopPath, Path, path_into
 from midstream.engine.joins.checks import Checks, checks_of_join
 from midstream.engine.joins.combos import Block, Delta
-from midstream.kernels.types import COUNT, VISITED, Layout
+from midstream.engine.joins.matching import join_with
+from midstream.kernels.types import Layout
 from midstream.plan.tree import Leaf, Node
-from midstream.state.indexes import new_cursor
 from midstream.state.join_state import Access, JoinState
 from midstream.state.meter import Meter
 from midstream.state.window import BaseWindow
 
 _SMALLEST_BLOCK = 256
 _SMALLEST_LOOP_BLOCK = 1 << 13
+
+
+def least_block(path: Path) -> int:
+    """The room that a probe by a path needs at least: nested loops propose much that is refused, a block at a time."""
+    return _SMALLEST_LOOP_BLOCK if path.access is Access.LOOP else _SMALLEST_BLOCK
 
 
 @dataclass
@@ -62,9 +67,8 @@ class JoinNode:
 
     @property
     def least_block(self) -> int:
-        """The room that a probe needs at least: nested loops propose much that is refused, a block at a time."""
-        loops = any(child.path is not None and child.path.access is Access.LOOP for child in (self.left, self.right))
-        return _SMALLEST_LOOP_BLOCK if loops else _SMALLEST_BLOCK
+        """The room that a probe of either child needs at least."""
+        return max(least_block(child.path) for child in (self.left, self.right) if child.path is not None)
 
     @property
     def lacks_entries(self) -> bool:
@@ -106,20 +110,10 @@ class JoinNode:
             assert child.state is not None
             store, ring = child.state, child.state.ring()
         own_at, other_at = (0, len(child.inputs)) if child is self.left else (len(self.left.inputs), 0)
-        for step in child.path.steps(store, ring, delta, Layout(own_at, other_at)):
-            cursor = new_cursor()
-            while True:
-                cursor[COUNT] = block.count
-                is_done = step(block.combos, cursor)
-                self.checks.apply(block, int(cursor[COUNT]))
-                if is_done:
-                    self.slots_visited += int(cursor[VISITED])
-                    self.meter.slots_visited += int(cursor[VISITED])
-                    break
-                if block.is_bounded and block.is_half_full:
-                    yield
-                elif block.is_half_full:
-                    block.grow()
+        layout = Layout(own_at, other_at)
+        visited = yield from join_with(child.path, store, ring, delta, layout, self.checks, block)
+        self.slots_visited += visited
+        self.meter.slots_visited += visited
 
 
 LiveNode = LeafNode | JoinNode

@@ -16,8 +16,6 @@ from midstream.cql.model import Query
 from midstream.engine.joins.combos import Block, Delta
 from midstream.engine.joins.nodes import JoinNode, LiveNode
 from midstream.engine.joins.routes import Route
-from midstream.kernels.types import Combos
-from midstream.state.indexes import Ints
 from midstream.state.window import BaseWindow
 
 #: Routes serve for a while only: they make do with the indexes that there are.
@@ -67,25 +65,11 @@ class Prober:
         order = np.array([route.inputs.index(number) for number in node.inputs])
         found = Block(len(node.inputs), len(block.combos.starts), True)
         for _ in route.matches(delta, found, before, since):
-            yield from _move(found, block, order)
-        yield from _move(found, block, order)
+            yield from block.take(found, order)
+        yield from block.take(found, order)
 
     def _route(self, start: tuple[int, ...], others: tuple[int, ...]) -> Route:
         key = (start, others)
         if key not in self._routes:
             self._routes[key] = Route(self._query, start, others, self._windows, _NO_NEW_INDEX)
         return self._routes[key]
-
-
-def _move(found: Block, block: Block, order: Ints) -> Iterator[None]:
-    """Add what was found to a block that has room for it when it is empty; yields if it has to be emptied first."""
-    if block.count + found.count > len(block.combos.starts) and block.is_bounded:
-        yield
-    while block.count + found.count > len(block.combos.starts):
-        block.grow()
-    end = block.count + found.count
-    rows, starts, ends = found.content()
-    for target, source in zip(block.combos, Combos(rows[:, order], starts, ends), strict=True):
-        target[block.count : end] = source
-    block.count = end
-    found.count = 0

@@ -1,0 +1,35 @@
+"""Joining a delta with the entries of one store: kernels propose and checks decide, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from midstream.engine.joins.access import Path, Store
+from midstream.engine.joins.checks import Checks
+from midstream.engine.joins.combos import Block, Delta
+from midstream.kernels.types import COUNT, VISITED, Layout, Ring
+from midstream.state.indexes import new_cursor
+
+
+def join_with(
+    path: Path, store: Store, ring: Ring, delta: Delta, layout: Layout, checks: Checks, block: Block
+) -> Generator[None, None, int]:
+    """Join a delta with the entries that a path leads to, into `block`; returns how many slots were visited.
+
+    Yields whenever a bounded block has to be emptied.
+    """
+    visited = 0
+    for step in path.steps(store, ring, delta, layout):
+        cursor = new_cursor()
+        while True:
+            cursor[COUNT] = block.count
+            is_done = step(block.combos, cursor)
+            checks.apply(block, int(cursor[COUNT]))
+            if is_done:
+                visited += int(cursor[VISITED])
+                break
+            if block.is_bounded and block.is_half_full:
+                yield
+            elif block.is_half_full:
+                block.grow()
+    return visited
