@@ -190,11 +190,40 @@ class JoinState:
         chosen = np.zeros(int(rows.max()) - base + 1, np.bool_)
         chosen[rows - base] = True
         ids = kernels.evict(self.ring(), self.inputs.index(number), chosen, base)
+        self._index_evicted(ids)
+        return len(ids)
+
+    def remove(self, ids: Ints) -> None:
+        """Drop the entries with these ids, which are different and there."""
+        self._ends[ids & (self.capacity - 1)] = EVICTED
+        self._index_evicted(ids)
+
+    def _index_evicted(self, ids: Ints) -> None:
         for index in self.indexes.values():
             if isinstance(index, HashIndex):
                 index.evict(ids)
         self._evicted += len(ids)
-        return len(ids)
+
+    def ids(self) -> Ints:
+        """The ids of all entries; evicted ones are left out. They hold until the next change."""
+        ids: Ints = kernels.living(self.ring(), EARLIEST, np.zeros(0, np.int64))
+        return ids
+
+    def living(self, horizon: int, heads: Mapping[int, int]) -> Ints:
+        """The ids of the entries that are not dead, see `purge`."""
+        first_rows = np.array([heads[number] for number in self.inputs], np.int64)
+        ids: Ints = kernels.living(self.ring(), max(horizon, EARLIEST), first_rows)
+        return ids
+
+    def members_at(self, ids: Ints) -> Ints:
+        """The rows of the entries with these ids, a column for each input."""
+        members: Ints = self._members[ids & (self.capacity - 1)]
+        return members
+
+    def combos_at(self, ids: Ints) -> Combos:
+        """A copy of the entries with these ids."""
+        slots = ids & (self.capacity - 1)
+        return Combos(self._members[slots], self._starts[slots], self._ends[slots])
 
     def purge(self, horizon: int, heads: Mapping[int, int]) -> None:
         """Forget what is dead: entries that ended before the horizon or have a row below its window's head."""
