@@ -11,7 +11,7 @@ from html import escape
 
 from midstream.cql.model import Query
 from midstream.cql.moments import moment_text
-from midstream.engine.executors.protocol import ExecutorKind
+from midstream.engine.executors.protocol import Executor, ExecutorKind
 from midstream.engine.executors.registry import executor_names
 from midstream.engine.stats import EngineStats, StateStats
 from midstream.migrate.record import Migration
@@ -30,15 +30,16 @@ def count_text(number: int, noun: str) -> str:
 
 
 def engine_html(
-    query: Query, plan: Plan, kind: ExecutorKind, stats: EngineStats, migration: Migration | None, ended: str | None
+    query: Query, running: Executor, stats: EngineStats, migration: Migration | None, ended: str | None
 ) -> str:
     """An engine as HTML."""
+    plan, kind = running.plan, running.kind
     windows = {state.aliases: state for state in stats.states if state.kind == "window"}
-    joins = [state for state in stats.states if state.kind == "join"]
+    joins = [state for state in stats.states if state.kind in ("join", "stair") and len(state.aliases) > 1]
     own = len(kind.state_shapes(query, plan))
     # While two plans run, the states of the old plan come first, and states of both may have the same name.
-    leading = joins[: len(joins) - own] if ended is None else []
-    states = {state.aliases: state for state in joins[len(leading) :]}
+    leading = joins[: len(joins) - own] if ended is None and running.plans_at_once > 1 else []
+    states = {state.aliases: state for state in joins[-own:]} if own else {}
 
     def card(node: Node) -> Card:
         if isinstance(node, Leaf):

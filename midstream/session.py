@@ -53,9 +53,10 @@ class Engine:
     [{'id': 2, 'valid_from': 2000000, 'valid_to': 12000000}]
 
     Keywords: `plan` (text such as ``"((a b) c)"``, else a sensible one), `executor` (``"tree"`` keeps what the joins of
-    the plan have found, ``"stems"`` keeps nothing but the windows), `tables` (static tables by name), `late`
-    (``"keep"`` to offer refused rows through `take_late`, up to `late_limit` a stream), `max_jump` (refuse rows further
-    ahead of their stream than this). One thread at a time may use an engine.
+    the plan have found, ``"stems"`` keeps nothing but the windows, ``"eddy"`` and ``"stairs"`` send rows from input to
+    input), `tables` (static tables by name), `late` (``"keep"`` to offer refused rows through `take_late`, up to
+    `late_limit` a stream), `max_jump` (refuse rows further ahead of their stream than this). One thread at a time may
+    use an engine.
     """
 
     def __init__(
@@ -264,7 +265,8 @@ class Engine:
     ) -> Migration:
         """Change the plan of the running query; the output stays what it would have been.
 
-        With `executor` ("tree" or "stems") the plan runs on that one from now on, be it the same plan or another.
+        With `executor` ("tree", "stems", "eddy" or "stairs") the plan runs on that one from now on, be it the same plan
+        or another. From eddy to eddy only the routing of new rows changes, and no strategy may be named.
         `strategy` is "jisc", "moving-state", "parallel-track", "genmig", "genmig-reference-point" or
         "pause-drain-resume", by default the engine's, or a `midstream.migrate.Strategy` of your own. `budget`, for jisc
         alone, is what is filled in the background after each push: a number of holes, or a time such as "5
@@ -295,13 +297,9 @@ class Engine:
                 f"migrate: plan is None; write the plan to change to, such as {str(self.plan)!r}, or give a Plan"
             )
         target = choose_plan(self.query, plan)
+        given = {"budget": budget, "hold": hold}
         recorder = self._migrations.begin(
-            self._pipeline,
-            target,
-            executor,
-            self._options.strategy if strategy is None else strategy,
-            {"budget": budget, "hold": hold},
-            on_event,
+            self._pipeline, target, executor, strategy, self._options.strategy, given, on_event
         )
         self._moves += 1
         self._migrations.deliver()
@@ -329,7 +327,7 @@ class Engine:
     def _repr_html_(self) -> str:
         """Plan, states and holes, as a notebook shows them."""
         running, why = self._pipeline.executor, self._life.reason(self._problem)
-        return engine_html(self.query, running.plan, running.kind, self.stats(), self.migration, why)
+        return engine_html(self.query, running, self.stats(), self.migration, why)
 
     # Snapshots -------------------------------------------------------------------------------------------------------
 
@@ -413,7 +411,7 @@ class Engine:
             raise EngineError("resume: the query has ROWS windows; go on with Engine.restore from a snapshot")
         engine = cls(query, plan=plan, tables=tables, **options)
         engine._loop.go_on_from(rows, watermark)
-        engine.migrate(engine.plan, strategy=JustInTime.name)
+        engine._migrations.begin(engine._pipeline, engine.plan, None, None, JustInTime.name, {}, None)
         return engine
 
 

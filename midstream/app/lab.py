@@ -30,7 +30,7 @@ def run(
     full: Annotated[bool, typer.Option("--full", help="The paper's sizes; takes much longer than a minute.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the generated rows.")] = 1,
     out: Annotated[Path, typer.Option(help="The folder for raw rows and plots.")] = Path("out/lab"),
-    executor: Annotated[str, typer.Option(help="What runs before a transition: tree or stems.")] = "tree",
+    executor: Annotated[str, typer.Option(help="What runs before a transition: tree, stems, eddy or stairs.")] = "tree",
 ) -> None:
     """Run one experiment, or all, and say whether the paper's claim holds here.
 

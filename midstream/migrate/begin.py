@@ -15,6 +15,7 @@ from midstream.migrate.jisc import JustInTime
 from midstream.migrate.options import OPTIONS, Option, Options
 from midstream.migrate.record import Recorder
 from midstream.migrate.strategy import Strategy, Transition
+from midstream.plan.tree import Plan
 
 _logger = logging.getLogger("midstream")
 
@@ -59,6 +60,13 @@ def _describe_misplaced(option: Option, value: object, strategy: Strategy, strat
         f"{option.name}={shown(value)} is no option of {strategy.name}, which has {has}; "
         f"leave {option.name} out, or give {right}"
     )
+
+
+def check_own_kind(executor: Executor, plan: Plan, strategy: str | None) -> None:
+    """An error if what runs cannot go on by another plan on its own kind of executor, by a named strategy if any."""
+    refusal = executor.refusal(plan, strategy)
+    if refusal is not None:
+        raise EngineError(f"migrate: {refusal}")
 
 
 def begin_migration(strategy: Strategy, transition: Transition, strategies: Sequence[Strategy]) -> Executor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from midstream.engine.executors.protocol import Executor, ExecutorKind, HeldState, IndexUsed, PlanExecutor
+from midstream.engine.executors.protocol import Executor, ExecutorKind, HandedOver, IndexUsed, PlanExecutor
 from midstream.engine.joins.combos import Delta
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
@@ -116,7 +116,10 @@ class Filling:
     def knows_all_rows(self) -> bool:
         return self.executor.knows_all_rows
 
-    def hand_over(self) -> Sequence[HeldState]:
+    def refusal(self, plan: Plan, strategy: str | None) -> str | None:
+        return self.executor.refusal(plan, strategy)
+
+    def hand_over(self) -> Sequence[HandedOver]:
         return self.executor.hand_over()
 
     @property

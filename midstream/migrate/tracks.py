@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from midstream.engine.executors.protocol import Executor, ExecutorKind, HeldState, IndexUsed, PlanExecutor
+from midstream.engine.executors.protocol import Executor, ExecutorKind, HandedOver, IndexUsed, PlanExecutor
 from midstream.engine.joins.combos import Delta
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
@@ -87,7 +87,10 @@ class TwoTracks(abc.ABC):
     def knows_all_rows(self) -> bool:
         return self.old.knows_all_rows
 
-    def hand_over(self) -> Sequence[HeldState]:
+    def refusal(self, plan: Plan, strategy: str | None) -> str | None:
+        return self._new.refusal(plan, strategy)
+
+    def hand_over(self) -> Sequence[HandedOver]:
         """Nothing: the states of the new plan know only later rows, and those of the old one may be cut."""
         return ()
 

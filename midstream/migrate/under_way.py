@@ -9,6 +9,7 @@ from midstream.engine.executors.registry import find_executor
 from midstream.engine.pipeline import Pipeline
 from midstream.errors import EngineError, shown
 from midstream.migrate import begin
+from midstream.migrate.jisc import JustInTime
 from midstream.migrate.record import Listener, Migration, Recorder, Running
 from midstream.migrate.strategy import Strategy, Transition
 from midstream.plan.tree import Plan
@@ -34,20 +35,25 @@ class Migrations:
         pipeline: Pipeline,
         plan: Plan,
         executor: str | ExecutorKind | None,
-        strategy: str | Strategy,
+        strategy: str | Strategy | None,
+        default: str | Strategy,
         given: Mapping[str, object],
         listener: Listener | None,
     ) -> Recorder:
         """Change the plan, the executor or both by a strategy with the options that were given.
 
-        Without an executor it stays the one that runs. An error changes nothing.
+        Without a strategy it goes by the default, without an executor it stays the one that runs. An error changes
+        nothing.
         """
-        chosen = begin.find_strategy(strategy, self._strategies)
+        chosen = begin.find_strategy(default if strategy is None else strategy, self._strategies)
         options = begin.read_options(given, chosen, self._strategies)
         if listener is not None and not callable(listener):
             raise EngineError(f"migrate: on_event={shown(listener)}; give a function that takes the migration's record")
         running = pipeline.executor.kind
         kind = running if executor is None else find_executor(executor, "migrate")
+        if kind.name == running.name:
+            is_named = strategy is not None or not isinstance(chosen, JustInTime)
+            begin.check_own_kind(pipeline.executor, plan, chosen.name if is_named else None)
         old, new = Running(str(pipeline.plan), running.name), Running(str(plan), kind.name)
         recorder = Recorder(chosen.name, chosen.unit, old, new, listener)
         pipeline.begin(

@@ -21,8 +21,17 @@ RATES = (0.1, 0.3, 0.6)
 #: Of some runs, one push: so many changes before it, one on top of the other.
 BURSTS = (0, 0, 0, 5, 12)
 LARGEST_STATE = 20_000.0
-#: The executors that a run goes back and forth between; most often there is but one.
-EXECUTORS = (("tree",), ("tree",), ("tree",), ("stems",), ("tree", "stems"), ("tree", "stems"))
+#: The executors that a run goes back and forth between; often there is but one.
+EXECUTORS = (
+    ("tree",),
+    ("tree",),
+    ("stems",),
+    ("stairs",),
+    ("stairs", "eddy"),
+    ("tree", "stems"),
+    ("tree", "stairs"),
+    ("tree", "stems", "eddy", "stairs"),
+)
 #: Windows under which a strategy does not refuse; most cases of its own are drawn from these.
 SUITABLE = {
     "genmig": ("range", "range", "static"),

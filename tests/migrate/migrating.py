@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import itertools
 import random
 import re
@@ -73,6 +74,9 @@ class MigratingRun(Run):
     def _change(self, change: Change) -> None:
         target = change.target(self.engine.plan)
         before = (self.engine.plan, self.engine.migration, self.engine.stats())
+        if self.engine.executor == "eddy" and change.executor in (None, "eddy"):
+            self._change_on_eddy(target, change, before)
+            return
         try:
             self._migrate(target, change.strategy, change)
         except ms.EngineError as refusal:
@@ -84,6 +88,22 @@ class MigratingRun(Run):
             self._migrate(target, named[change.turn % len(named)], change)
         assert str(self.engine.plan) == target
         self._check_work()
+
+    def _change_on_eddy(self, target: str, change: Change, before: tuple[object, ...]) -> None:
+        """No strategy may be named, and the plan must follow the edges that there are; stairs take any."""
+        for strategy in (self._strategies[change.strategy], None):
+            try:
+                record = self.engine.migrate(target, strategy)
+            except ms.EngineError as refusal:
+                after = (self.engine.plan, self.engine.migration, self.engine.stats())
+                assert before == after, f"a refused migration changed the engine: {refusal}"
+                assert "executor='stairs'" in str(refusal), f"the refusal names nothing that works: {refusal}"
+            else:
+                assert strategy is None and (record.strategy, record.phase) == ("jisc", "done")
+                self._check_ended()
+                self._follower = Follower(record)
+                return
+        self._change(dataclasses.replace(change, executor="stairs"))
 
     def _migrate(self, target: str, strategy: str, change: Change) -> None:
         events: list[Migration] = []

@@ -211,7 +211,7 @@ class Run:
         if executor is not None or self.engine.executor in self.kinds:
             options["executor"] = self.find_kind(executor or self.engine.executor)
         self._take_late()
-        if self.rng.random() < 0.3:
+        if self.rng.random() < 0.3 and self.query.text == self.case.text:
             self._restore_under_another_schema(stored)
         before, ran = self.engine.stats(), self.engine.executor
         self.engine = ms.Engine.restore(self.query, ms.Snapshot.from_bytes(stored), **options)

@@ -115,6 +115,16 @@ class Run:
             self.tally[change.strategy] += 1
         except ms.EngineError:
             self.tally[f"{change.strategy} refused"] += 1
+            if self.engine.executor == "eddy" and change.executor in (None, "eddy"):
+                self._route_anew(change.plan)
+
+    def _route_anew(self, plan: str) -> None:
+        """An eddy changes its routing by no strategy, if the plan follows its edges."""
+        try:
+            self.engine.migrate(plan)
+            self.tally["routed anew"] += 1
+        except ms.EngineError:
+            self.tally["routing refused"] += 1
 
     def _restore(self, restart: Restart) -> None:
         """From a snapshot; open steps are then as if windows had always been what they are from now on."""

@@ -10,7 +10,7 @@ from midstream.migrate import STRATEGIES
 from ..oracle.spec import Case, Window
 
 STRATEGY_NAMES = tuple(strategy.name for strategy in STRATEGIES)
-EXECUTORS = ("tree", "tree", "stems")
+EXECUTORS = ("tree", "tree", "stems", "stairs", "eddy")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from midstream.cql.model import Query
-from midstream.engine.executors.protocol import ExecutorKind, FillCounts, HeldState, IndexUsed, PlanExecutor
+from midstream.engine.executors.protocol import ExecutorKind, FillCounts, HandedOver, IndexUsed, PlanExecutor
 from midstream.engine.joins.combos import Delta, widen
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
@@ -58,9 +58,9 @@ class BranchedExecutor:
         ]
         self._width = len(windows)
 
-    def start(self, cause: Cause, handed_over: Sequence[HeldState] = ()) -> None:
+    def start(self, cause: Cause, handed_over: Sequence[HandedOver] = ()) -> None:
         for executor, inputs in zip(self.executors, self._inputs, strict=True):
-            own = [held for held in handed_over if held.shape.identity <= set(inputs)]
+            own = [held for held in handed_over if held.inputs <= set(inputs)]
             executor.start(cause, own)
 
     def process(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
@@ -100,7 +100,12 @@ class BranchedExecutor:
         for executor in self.executors:
             yield from executor.indexes_used()
 
-    def hand_over(self) -> list[HeldState]:
+    def refusal(self, plan: Plan, strategy: str | None) -> str | None:
+        branches = zip(self.executors, plan.branches, strict=True)
+        refusals = (executor.refusal(branch, strategy) for executor, branch in branches)
+        return next((refusal for refusal in refusals if refusal is not None), None)
+
+    def hand_over(self) -> list[HandedOver]:
         return [held for executor in self.executors for held in executor.hand_over()]
 
     @property

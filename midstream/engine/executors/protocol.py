@@ -33,12 +33,24 @@ from midstream.state.window import BaseWindow, Renumbering
 IndexUsed = tuple[int, tuple[int, ...]]
 
 
+class HandedOver(Protocol):
+    """Something that an executor hands over. Who does not know what it is leaves it alone: base windows are enough."""
+
+    @property
+    def inputs(self) -> frozenset[int]:
+        """The inputs whose rows it has."""
+
+
 @dataclass(frozen=True)
 class HeldState:
     """A join state that an executor hands over, with its entries and what is missing from it."""
 
     shape: StateShape
     state: JoinState
+
+    @property
+    def inputs(self) -> frozenset[int]:
+        return self.shape.identity
 
 
 @dataclass(frozen=True)
@@ -86,7 +98,10 @@ class Executor(Protocol):
     def indexes_used(self) -> Iterator[IndexUsed]:
         """The hash indexes of base windows that its plans probe; perhaps some of them twice."""
 
-    def hand_over(self) -> Sequence[HeldState]:
+    def refusal(self, plan: Plan, strategy: str | None) -> str | None:
+        """Why it cannot go on by this plan on its own kind, by the strategy that was named if one was; else None."""
+
+    def hand_over(self) -> Sequence[HandedOver]:
         """Give away the states that another executor may go on with; this one is not to be used any more."""
 
     @property
@@ -100,7 +115,7 @@ class Executor(Protocol):
 class PlanExecutor(Executor, Protocol):
     """Runs one plan. What is missing from its states can be filled on demand, in slices or at once."""
 
-    def start(self, cause: Cause, handed_over: Sequence[HeldState] = ()) -> None:
+    def start(self, cause: Cause, handed_over: Sequence[HandedOver] = ()) -> None:
         """Begin to run: take what it can use of these states; what else its own should hold is missing for this cause.
 
         Until then nothing has changed. One that knows only later rows gets no states, and misses nothing.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from midstream.engine.executors.eddy.executor import Eddy, Stairs
 from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.stems import Stems
 from midstream.engine.executors.tree import Tree
 from midstream.errors import EngineError, did_you_mean, shown
 
-EXECUTORS: tuple[ExecutorKind, ...] = (Tree(), Stems())
+EXECUTORS: tuple[ExecutorKind, ...] = (Tree(), Stems(), Eddy(), Stairs())
 
 
 def executor_names() -> tuple[str, ...]:
@@ -22,7 +23,8 @@ def find_executor(executor: str | ExecutorKind, call: str) -> ExecutorKind:
     'stems'
     >>> find_executor("stem", "engine")
     Traceback (most recent call last):
-    midstream.errors.EngineError: engine: unknown executor 'stem'; did you mean 'stems'? executors: tree, stems
+    midstream.errors.EngineError: engine: unknown executor 'stem'; did you mean 'stems'? executors: tree, stems, eddy,
+    stairs
     """
     if isinstance(executor, ExecutorKind):
         return executor

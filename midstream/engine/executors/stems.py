@@ -17,7 +17,7 @@ import numpy as np
 
 from midstream.cql.model import Query
 from midstream.engine.executors.known_rows import KnownRows
-from midstream.engine.executors.protocol import FillCounts, HeldState, IndexUsed
+from midstream.engine.executors.protocol import FillCounts, HandedOver, IndexUsed
 from midstream.engine.joins.combos import Delta, emit, make_result_block
 from midstream.engine.joins.comparison import StateShape
 from midstream.engine.joins.nodes import add_indexes
@@ -59,7 +59,7 @@ class StemsExecutor:
         # Of columns, to have results in the order of FROM.
         self._orders = {start: np.argsort(route.inputs) for start, route in self._routes.items()}
 
-    def start(self, cause: Cause, handed_over: Sequence[HeldState] = ()) -> None:
+    def start(self, cause: Cause, handed_over: Sequence[HandedOver] = ()) -> None:
         """Index what the routes probe. There are no states, so none are taken over and none are missing."""
         add_indexes(self._windows, self.indexes_used())
 
@@ -109,7 +109,11 @@ class StemsExecutor:
         for route in self._routes.values():
             yield from route.indexes_used()
 
-    def hand_over(self) -> Sequence[HeldState]:
+    def refusal(self, plan: Plan, strategy: str | None) -> str | None:
+        """None: any plan will do."""
+        return None
+
+    def hand_over(self) -> Sequence[HandedOver]:
         """Nothing."""
         return ()
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from midstream.cql.model import Query
 from midstream.engine.executors.known_rows import KnownRows
-from midstream.engine.executors.protocol import FillCounts, HeldState, IndexUsed
+from midstream.engine.executors.protocol import FillCounts, HandedOver, HeldState, IndexUsed
 from midstream.engine.joins.combos import Block, Delta, emit, heads_of, make_result_block
 from midstream.engine.joins.comparison import StateShape, compare_states, state_shapes
 from midstream.engine.joins.evicting import evict
@@ -103,7 +103,7 @@ class TreeExecutor:
         self.prober = Prober(query, windows)
         self.filler: Filler = LevelFiller(windows, self.prober)
 
-    def start(self, cause: Cause, handed_over: Sequence[HeldState] = ()) -> None:
+    def start(self, cause: Cause, handed_over: Sequence[HandedOver] = ()) -> None:
         """Keep what both plans have in common and declare the rest missing for this cause.
 
         What kept states lack because of earlier migrations is this one's to fill from now on. States that this plan
@@ -111,8 +111,9 @@ class TreeExecutor:
         """
         add_indexes(self._windows, self.indexes_used())
         nodes = {frozenset(node.inputs): node for node in self.joins() if node.state is not None}
-        held = {handed.shape.identity: handed.state for handed in handed_over}
-        shapes = [handed.shape for handed in handed_over]
+        states = [handed for handed in handed_over if isinstance(handed, HeldState)]
+        held = {handed.shape.identity: handed.state for handed in states}
+        shapes = [handed.shape for handed in states]
         missing: list[JoinNode] = []
         for change in compare_states(shapes, self._shapes, lambda identity: len(held[identity])):
             identity = change.shape.identity
@@ -153,6 +154,10 @@ class TreeExecutor:
             assert node.state is not None
             marks = {number: self._windows[number].tail for number in node.inputs}
             node.state.missing.add(Box(node.inputs, marks, cause), heads_of(self._windows))
+
+    def refusal(self, plan: Plan, strategy: str | None) -> str | None:
+        """None: any plan will do."""
+        return None
 
     def hand_over(self) -> list[HeldState]:
         """All states, with what is missing from them."""

@@ -33,12 +33,14 @@ class StateShape:
     """A join state that a plan needs, without its entries.
 
     `inputs` are in the order of its columns, `signature` is how the join above finds entries, and `driver` is the input
-    through whose rows missing entries are filled.
+    through whose rows missing entries are filled. `holder` is what keeps it, a join or a STAIR: neither can go on with
+    what the other has.
     """
 
     inputs: tuple[int, ...]
     signature: tuple[object, ...]
     driver: int
+    holder: Literal["join", "stair"] = "join"
 
     @property
     def identity(self) -> frozenset[int]:
@@ -87,10 +89,12 @@ def compare_states(
 
     `entries` tells how many entries a state that is held has; None if that is not known.
     """
-    before = {shape.identity: shape for shape in held}
-    after = {shape.identity for shape in needed}
-    changes = [StateChange(shape, _fate(before.get(shape.identity), shape, entries)) for shape in needed]
-    changes += [StateChange(shape, "given up") for shape in held if shape.identity not in after]
+    before = {(shape.identity, shape.holder): shape for shape in held}
+    after = {(shape.identity, shape.holder) for shape in needed}
+    changes = [
+        StateChange(shape, _fate(before.get((shape.identity, shape.holder)), shape, entries)) for shape in needed
+    ]
+    changes += [StateChange(shape, "given up") for shape in held if (shape.identity, shape.holder) not in after]
     return tuple(changes)
 
 

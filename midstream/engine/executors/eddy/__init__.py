@@ -1,0 +1,22 @@
+"""Eddies: rows find their way over the edges of a spanning tree, and STAIRs keep what they have found.
+
+A query's inputs and the predicates between them are a graph; a *spanning tree* of it has one edge fewer than inputs. A
+combination is sent over an edge that leads out of the inputs it has: it is stored in the STAIR of its own end and
+probes the STAIR of the other end, its *dual*. What comes out is sent on, until it has all inputs.
+
+        R ─── S ─── T      edges a and b
+         a       b
+
+    row of R  ->  stored in R.a, probes S.a  ->  (r s)  ->  stored in S.b, probes T.b  ->  result
+
+| module | what it has |
+| --- | --- |
+| `edges` | the edges of a spanning tree, from a plan |
+| `routing` | which edge a combination takes next, and what every STAIR should hold for that |
+| `stair` | one STAIR: rows and combinations of one input on its side of an edge |
+| `store` | all STAIRs of a query, and the hops between them |
+| `rule`, `marks` | storing without duplicates once entries have been moved |
+| `operations` | promotion and demotion |
+| `moving` | entries are moved to where the routing wants them |
+| `executor` | the executor itself, and its two kinds |
+"""

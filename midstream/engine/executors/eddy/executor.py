@@ -1,0 +1,302 @@
+"""Two executors that route: EddyJoins, and STAIRs, which move what earlier routing has left behind.
+
+One chunk: its rows are in the base windows already. Input by input, in the order of FROM, they are sent over the edges:
+stored at one end, probed at the other, whole sets at a time, until nothing is in flight. Rows of later inputs stand in
+no STAIR yet, so that every result is found by exactly one of its rows. Over an edge, the rows of one input all go the
+same way, away from it: no STAIR is stored into and probed for the same input.
+
+Both kinds keep the same STAIRs. On an *eddy*, entries stay where the routing of their time has put them, and lead later
+rows the same way; a new routing holds for new rows. On *stairs*, entries are moved after the routing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from midstream.cql.model import Query
+from midstream.engine.executors.eddy.edges import choose_edges, order_edges
+from midstream.engine.executors.eddy.moving import Mover
+from midstream.engine.executors.eddy.routing import FixedRouting
+from midstream.engine.executors.eddy.rule import insert
+from midstream.engine.executors.eddy.sizes import stair_stats
+from midstream.engine.executors.eddy.store import StairStore
+from midstream.engine.executors.known_rows import KnownRows
+from midstream.engine.executors.protocol import ExecutorKind, FillCounts, HandedOver, IndexUsed
+from midstream.engine.joins.combos import Block, Delta, emit, make_result_block
+from midstream.engine.joins.comparison import StateShape, state_shapes
+from midstream.engine.joins.nodes import add_indexes, least_block
+from midstream.engine.stats import StateStats
+from midstream.kernels.types import LARGEST, SMALLEST, Combos
+from midstream.plan.tree import Leaf, Plan
+from midstream.state.missing import Cause
+from midstream.state.window import BaseWindow, Renumbering
+
+_MOVED_AT_ONCE = 1 << 16
+
+
+class Eddy:
+    """EddyJoins: what has been stored stays, the burden of history."""
+
+    name = "eddy"
+
+    def make(
+        self, query: Query, plan: Plan, windows: Sequence[BaseWindow], since: Mapping[int, int] | None = None
+    ) -> EddyExecutor:
+        return EddyExecutor(self, query, plan, windows, since)
+
+    def state_shapes(self, query: Query, plan: Plan) -> tuple[StateShape, ...]:
+        return tuple(replace(shape, holder="stair") for shape in state_shapes(query, plan))
+
+
+class Stairs(Eddy):
+    """STAIRs: what has been stored is moved to where the routing wants it."""
+
+    name = "stairs"
+
+    def make(
+        self, query: Query, plan: Plan, windows: Sequence[BaseWindow], since: Mapping[int, int] | None = None
+    ) -> EddyExecutor:
+        return EddyExecutor(self, query, plan, windows, since, moves_entries=True)
+
+
+class _SpareBlocks:
+    """Blocks that nobody reads any more, for the next that are needed in the same chunk: new memory takes its time."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, list[Block]] = {}
+
+    def take(self, width: int, size: int) -> Block:
+        """An empty block."""
+        blocks = self._blocks.get(width)
+        if not blocks or len(blocks[-1].combos.starts) < size:
+            return Block(width, size, False)
+        return blocks.pop()
+
+    def give_back(self, block: Block) -> None:
+        block.count = 0
+        self._blocks.setdefault(block.combos.rows.shape[1], []).append(block)
+
+
+@dataclass(frozen=True)
+class HeldStairs:
+    """The STAIRs that an executor hands over."""
+
+    inputs: frozenset[int]
+    store: StairStore
+
+
+class EddyExecutor:
+    """Runs one plan by sending rows over the edges of a spanning tree, over base windows that it shares."""
+
+    def __init__(
+        self,
+        kind: ExecutorKind,
+        query: Query,
+        plan: Plan,
+        windows: Sequence[BaseWindow],
+        since: Mapping[int, int] | None = None,
+        *,
+        moves_entries: bool = False,
+    ):
+        self.kind = kind
+        self.plan = plan
+        self._query = query
+        self._windows = windows
+        self._known = KnownRows(since)
+        self._moves_entries = moves_entries
+        self._inputs = plan.root.inputs
+        self._cause: Cause | None = None
+        self._fewest_misplaced = int(LARGEST)
+        self._go_by(StairStore(query, choose_edges(query, plan), windows))
+
+    def _go_by(self, store: StairStore) -> None:
+        edges = order_edges(store.edges, self.plan)
+        assert edges is not None, "the plan follows the edges"
+        self.store = store
+        self.routing = FixedRouting(edges)
+        store.set_orders(self.plan, edges)
+        self._order = np.argsort(store.order(self._inputs))  # of columns, to have results in the order of FROM
+        self._least_block = max((least_block(stair.path) for stair in store.stairs.values()), default=0)
+        self.mover = Mover(store, self.routing) if self._moves_entries else None
+
+    def start(self, cause: Cause, handed_over: Sequence[HandedOver] = ()) -> None:
+        """Go on with the STAIRs that another executor has had, if the plan can follow their edges.
+
+        Else begin with every row in every STAIR of its input. One that knows only later rows begins with empty ones;
+        static rows are sent first.
+        """
+        self._cause = cause
+        self._fewest_misplaced = int(LARGEST)
+        held = [handed.store for handed in handed_over if isinstance(handed, HeldStairs)]
+        if held and order_edges(held[0].edges, self.plan) is not None:
+            self._go_by(held[0])
+            return
+        add_indexes(self._windows, self.indexes_used())
+        if self._known.since is None:
+            self.store.restore()
+            return
+        for number in sorted(self._inputs - self._known.since.keys()):
+            window = self._windows[number]
+            rows = Delta.of_rows(number, np.arange(window.head, window.tail), self._windows)
+            for _ in self.process({number: rows}, SMALLEST):
+                raise AssertionError("static tables alone have no results")
+
+    def process(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
+        """Send rows that have just entered the windows; yields results in the order of FROM."""
+        if isinstance(self.plan.root, Leaf):
+            yield from (delta.combos for delta in deltas.values())
+            return
+        self.store.horizon = horizon
+        arrived = {number: delta for number, delta in sorted(deltas.items()) if len(delta)}
+        if not arrived:
+            return
+        block = make_result_block(len(self._inputs), self._least_block, sum(map(len, arrived.values())))
+        yield from emit(self._send_all(arrived, block), block, self._order)
+
+    def _send_all(self, deltas: Mapping[int, Delta], block: Block) -> Iterator[None]:
+        spare = _SpareBlocks()
+        for delta in deltas.values():
+            yield from self._send(delta, block, spare)
+
+    def _send(self, delta: Delta, results: Block, spare: _SpareBlocks) -> Iterator[None]:
+        """Send rows of one input on until nothing is in flight; yields whenever the results have to be taken."""
+        store = self.store
+        in_flight: dict[frozenset[int], Block] = {}
+        joined = frozenset(delta.inputs)
+        sent: Block | None = None
+        while True:
+            edge = self.routing.next_edge(joined)
+            end = edge.inner_end(joined)
+            insert(store, store.stair(end, edge), delta)
+            dual = store.stair(edge.other(end), edge)
+            if self.mover is not None:
+                self.mover.settle(dual, delta)
+            for entries in list(dual.contents()):
+                hop = store.hop(joined, dual, entries)
+                if hop.target == self._inputs:
+                    yield from hop.matches(delta, results)
+                    continue
+                block = in_flight.get(hop.target)
+                if block is None:
+                    block = in_flight[hop.target] = spare.take(len(hop.target), max(hop.least_block, 2 * len(delta)))
+                for _ in hop.matches(delta, block):
+                    raise AssertionError("only bounded blocks have to be emptied")
+            if sent is not None:
+                spare.give_back(sent)
+            while in_flight:
+                # What has fewer inputs may still become what has more: it goes first, so that each set goes once.
+                joined = min(in_flight, key=len)
+                sent = in_flight.pop(joined)
+                if sent.count:
+                    break
+                spare.give_back(sent)
+            else:
+                return
+            delta = Delta(store.order(joined), sent.content(), self._windows)
+
+    def purge(self, horizon: int) -> None:
+        """Forget what can never matter again, after the windows have forgotten their rows."""
+        self._known.purge(self._windows)
+        self.store.purge(horizon)
+        if self.mover is not None:
+            self.mover.forget_dead()
+
+    def renumber(self, number: int, renumbering: Renumbering) -> None:
+        """The rows of an input's window have new ids."""
+        self._known.renumber(number, renumbering)
+        self.store.renumber(number, renumbering)
+
+    def after_push(self, horizon: int) -> EddyExecutor:
+        """Nothing to do: a plan runs until it is changed."""
+        return self
+
+    @property
+    def plans_at_once(self) -> int:
+        """One."""
+        return 1
+
+    def migrations(self) -> Iterator[object]:
+        """None: a plan that runs alone is no migration."""
+        return iter(())
+
+    def refusal(self, plan: Plan, strategy: str | None) -> str | None:
+        """Why it cannot go on by another plan: an eddy moves nothing, and keeps the edges that it has."""
+        if self._moves_entries:
+            return None
+        if strategy is not None:
+            return (
+                f"on eddy only the routing of new rows changes, so that {strategy} has nothing to do; leave the "
+                "strategy out, or go on with executor='stairs', which moves what is stored"
+            )
+        if order_edges(self.store.edges, plan) is None:
+            return (
+                f"the eddy sends rows over {self._edges_text()}, and {plan} joins what none of these edges does; "
+                "keep to plans that do, or go on with executor='stairs', which may have other edges"
+            )
+        return None
+
+    def _edges_text(self) -> str:
+        aliases = self.plan.aliases
+        return ", ".join(f"{aliases[edge.left]}-{aliases[edge.right]}" for edge in self.routing.edges)
+
+    @property
+    def knows_all_rows(self) -> bool:
+        """Whether no row of the windows is left out."""
+        return self._known.are_all
+
+    def indexes_used(self) -> Iterator[IndexUsed]:
+        """The hash indexes of base windows that probes use."""
+        return self.store.indexes_used()
+
+    def hand_over(self) -> Sequence[HandedOver]:
+        """All STAIRs."""
+        return (HeldStairs(self._inputs, self.store),)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all STAIRs."""
+        return self.store.nbytes
+
+    def state_stats(self) -> list[StateStats]:
+        """The size of every STAIR, for each set of inputs that it has entries of or wants."""
+        return stair_stats(self.store, self.routing, self.plan, counts_misplaced=self._moves_entries)
+
+    # What is misplaced -----------------------------------------------------------------------------------------------
+
+    def lacks_entries(self, cause: Cause) -> bool:
+        """Whether something is misplaced since it started for this cause."""
+        return self.mover is not None and cause is self._cause and not self.mover.is_done
+
+    def holes(self, cause: Cause) -> int:
+        """Entries that are misplaced since it started for this cause.
+
+        What comes while others are misplaced may be misplaced with them; these are not counted on top, so that the
+        number never grows.
+        """
+        if self.mover is None or cause is not self._cause:
+            return 0
+        self._fewest_misplaced = min(self._fewest_misplaced, self.mover.count_misplaced())
+        return 0 if self.mover.is_done else max(1, self._fewest_misplaced)
+
+    def missing_bytes(self) -> int:
+        """0: what is misplaced is a part of the STAIRs."""
+        return 0
+
+    @property
+    def filled(self) -> FillCounts:
+        """Rows that were moved, and what came of them."""
+        return FillCounts() if self.mover is None else FillCounts(self.mover.rows_moved, self.mover.entries_made)
+
+    def fill_some(self, limit: int, horizon: int, cause: Cause) -> int:
+        """Move up to so many rows of one STAIR that has misplaced entries."""
+        assert self.mover is not None, "nothing is misplaced on an eddy"
+        self.store.horizon = horizon
+        return self.mover.move_some(limit)
+
+    def complete(self, cause: Cause, horizon: int) -> None:
+        """Move everything that is misplaced."""
+        while self.lacks_entries(cause):
+            self.fill_some(_MOVED_AT_ONCE, horizon, cause)

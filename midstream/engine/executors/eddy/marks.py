@@ -1,0 +1,56 @@
+"""Marks on rows: a row has one if an entry with it was promoted, demoted, collapsed or restored.
+
+Only an entry with such a row can come to stand in a STAIR twice, so only these have to be looked at when they are
+stored. As long as nothing has been moved there are no marks, and they cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from midstream.engine.joins.checks import Mask
+from midstream.engine.joins.combos import Delta
+from midstream.state.row_set import RowSet
+from midstream.state.window import BaseWindow, Renumbering
+
+
+class Marks:
+    """The rows of all inputs that have a mark."""
+
+    def __init__(self, windows: Sequence[BaseWindow]):
+        self._windows = windows
+        self._rows = [RowSet() for _ in windows]
+
+    def add(self, delta: Delta) -> None:
+        """Mark all rows of these combinations; those that have left their window need no mark."""
+        for column, number in enumerate(delta.inputs):
+            ids = delta.combos.rows[:, column]
+            self._rows[number].add(ids[ids >= self._windows[number].head])
+
+    def add_all(self) -> None:
+        """Mark all rows that there are."""
+        for rows, window in zip(self._rows, self._windows, strict=True):
+            rows.add_run(window.head, window.tail)
+
+    def find(self, delta: Delta) -> Mask | None:
+        """Which of these combinations have a row with a mark; None if none does."""
+        found: Mask | None = None
+        for column, number in enumerate(delta.inputs):
+            rows = self._rows[number]
+            if len(rows):
+                has = rows.has(delta.combos.rows[:, column])
+                found = has if found is None else found | has
+        return found if found is not None and found.any() else None
+
+    def forget(self) -> None:
+        """Rows have left the windows."""
+        for rows, window in zip(self._rows, self._windows, strict=True):
+            rows.forget(window.head)
+
+    def renumber(self, number: int, renumbering: Renumbering) -> None:
+        """The rows of an input's window have new ids."""
+        self._rows[number].renumber(renumbering)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(rows.nbytes for rows in self._rows)

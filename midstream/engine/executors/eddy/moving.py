@@ -1,0 +1,133 @@
+"""Moving entries to where the routing wants them.
+
+A STAIR *wants* entries of one set of inputs, which follows from the routing; all others are misplaced. They are as good
+for results, but lead probes another way than the routing has in mind. A misplaced entry is demoted to the largest part
+of it on the way from the STAIR's input to what is wanted, and promoted from there.
+
+Just in time: a probe has the entries that it touches moved before it reads them. In the background, the STAIRs that
+want the smallest sets come first, because promotions into the others build on what these hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from midstream.engine.executors.eddy.edges import Edge
+from midstream.engine.executors.eddy.operations import cut_down, merge, send_over, take_out
+from midstream.engine.executors.eddy.routing import Climb, FixedRouting
+from midstream.engine.executors.eddy.rule import insert
+from midstream.engine.executors.eddy.stair import Stair
+from midstream.engine.executors.eddy.store import StairStore
+from midstream.engine.joins.combos import Delta, heads_of
+from midstream.state.indexes import Ints
+from midstream.state.join_state import Access
+
+
+class Mover:
+    """Moves the entries of STAIRs to where a routing wants them. It counts rows that moved and what came of them."""
+
+    def __init__(self, store: StairStore, routing: FixedRouting):
+        self._store = store
+        self._climbs = {key: routing.climb(*key) for key in store.stairs}
+        self._in_order = sorted(store.stairs.values(), key=lambda stair: len(self._climb(stair).wanted))
+        self.rows_moved = 0
+        self.entries_made = 0
+
+    def _climb(self, stair: Stair) -> Climb:
+        return self._climbs[stair.stream, stair.edge]
+
+    def misplaced(self, stair: Stair) -> list[frozenset[int]]:
+        """The sets of inputs that a STAIR has entries of and does not want."""
+        wanted = self._climb(stair).wanted
+        return [inputs for inputs in stair.contents() if inputs != wanted]
+
+    def count_misplaced(self) -> int:
+        """All misplaced entries, those included that have expired and were not collected yet."""
+        return sum(
+            len(stair.rows) if inputs == stair.alone else len(stair.states[inputs])
+            for stair in self._in_order
+            for inputs in self.misplaced(stair)
+        )
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is misplaced."""
+        return not any(self.misplaced(stair) for stair in self._in_order)
+
+    def forget_dead(self) -> None:
+        """Give up combinations that are misplaced and have all expired."""
+        heads = heads_of(self._store.windows)
+        for stair in self._in_order:
+            wanted = self._climb(stair).wanted
+            for inputs, state in list(stair.states.items()):
+                if inputs != wanted and len(state.living(self._store.horizon, heads)) == 0:
+                    del stair.states[inputs]
+
+    def settle(self, stair: Stair, delta: Delta) -> None:
+        """Move the entries of a STAIR that a probe with this delta touches.
+
+        If only a loop leads to entries, here or where they would be promoted, everything would be touched: then the
+        probe goes on with what there is.
+        """
+        misplaced = self.misplaced(stair)
+        if misplaced and self._is_found_by_key(stair):
+            touched = np.unique(np.concatenate([stair.find_touched(inputs, delta) for inputs in misplaced]))
+            self._move(stair, touched)
+
+    def _is_found_by_key(self, stair: Stair) -> bool:
+        if stair.path.access is Access.LOOP:
+            return False
+        climb = self._climb(stair)
+        duals = (self._beyond(inputs, via) for inputs, via in zip(climb.sets, climb.edges, strict=False))
+        return all(not self.misplaced(dual) or self._is_found_by_key(dual) for dual in duals)
+
+    def _beyond(self, joined: frozenset[int], edge: Edge) -> Stair:
+        return self._store.stair(edge.other(edge.inner_end(joined)), edge)
+
+    def move_some(self, limit: int) -> int:
+        """Move up to so many rows of the first STAIR that has misplaced entries; how many there were."""
+        for stair in self._in_order:
+            misplaced = self.misplaced(stair)
+            if misplaced:
+                rows = self._choose(stair, misplaced[0], limit)
+                self._move(stair, rows)
+                return len(rows)
+        return 0
+
+    @staticmethod
+    def _choose(stair: Stair, inputs: frozenset[int], limit: int) -> Ints:
+        """Rows of a STAIR's input that stand in entries of these inputs."""
+        if inputs == stair.alone:
+            return stair.rows.ids()[:limit]
+        state = stair.states[inputs]
+        return np.unique(state.members_at(state.ids())[:, state.inputs.index(stair.stream)])[:limit]
+
+    def _move(self, stair: Stair, rows: Ints) -> None:
+        """Move all misplaced entries of a STAIR that have one of these rows of its input."""
+        if len(rows) == 0:
+            return
+        store, climb = self._store, self._climb(stair)
+        waiting: dict[frozenset[int], list[Delta]] = {inputs: [] for inputs in climb.sets}
+        for inputs in self.misplaced(stair):
+            taken = take_out(store, stair, inputs, rows)
+            part = max((found for found in climb.sets if found <= inputs), key=len)
+            waiting[part].append(cut_down(store, taken, part))
+        for inputs, via in zip(climb.sets, climb.edges, strict=False):
+            for promoted in self._send_over(waiting[inputs], via):
+                if frozenset(promoted.inputs) in waiting:
+                    waiting[frozenset(promoted.inputs)].append(promoted)
+                else:  # the STAIR beyond the edge had more than what it wants
+                    insert(store, stair, promoted)
+        self.rows_moved += len(rows)
+        settled = merge(waiting[climb.wanted])
+        if settled is not None:
+            self.entries_made += len(settled)
+            insert(store, stair, settled)
+
+    def _send_over(self, parts: list[Delta], via: Edge) -> Iterator[Delta]:
+        delta = merge(parts)
+        if delta is not None:
+            self.settle(self._beyond(frozenset(delta.inputs), via), delta)
+            yield from send_over(self._store, delta, via)

@@ -1,0 +1,117 @@
+"""A STAIR: what there is of one input on its side of an edge, for probes that come over the edge.
+
+It holds entries that have a row of its input: rows that stand alone, as a set of ids over the base window, found by the
+window's own index, and combinations, in one join state for each set of inputs. All of them are found by the edge's key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from midstream.cql.model import Query
+from midstream.engine.executors.eddy.edges import Edge, path_along
+from midstream.engine.joins.access import BandPath, HashPath, Path
+from midstream.engine.joins.combos import Delta
+from midstream.engine.joins.nodes import INDEXED_AT_ONCE
+from midstream.kernels.types import Combos
+from midstream.state.indexes import HashIndex, Ints
+from midstream.state.join_state import JoinState
+from midstream.state.row_set import RowSet
+from midstream.state.window import BaseWindow, Renumbering
+
+
+class Stair:
+    """The STAIR of the input `stream` on an edge. `states` has the combinations by the set of their inputs."""
+
+    def __init__(self, query: Query, stream: int, edge: Edge, windows: Sequence[BaseWindow]):
+        self.stream, self.edge = stream, edge
+        self.alone = frozenset((stream,))
+        self.window = windows[stream]
+        self.rows = RowSet()
+        self.states: dict[frozenset[int], JoinState] = {}
+        self.path = path_along(query, edge, stream, windows)
+        self.row_path = self.path
+        if isinstance(self.path, HashPath) and not self.window.may_be_indexed(edge.classes, INDEXED_AT_ONCE):
+            self.row_path = HashPath(query, (stream,), edge.classes[:1], windows)
+        self._windows = windows
+
+    def contents(self) -> Iterator[frozenset[int]]:
+        """The sets of inputs that it has entries of."""
+        if len(self.rows):
+            yield self.alone
+        for inputs, state in self.states.items():
+            if len(state):
+                yield inputs
+
+    def store(self, delta: Delta) -> None:
+        """Add entries, none of which is there in any form."""
+        if len(delta.inputs) == 1:
+            self.rows.add(delta.ids)
+            return
+        inputs = frozenset(delta.inputs)
+        state = self.states.get(inputs)
+        if state is None:
+            ways = {self.path.signature: self.path.access}
+            state = self.states[inputs] = JoinState(delta.inputs, ways, meter=self.window.meter)
+        state.store(delta.combos, {self.path.signature: self.path.keys(delta)})
+
+    def find(self, inputs: frozenset[int], rows: Ints) -> Ints:
+        """The ids of the combinations of these inputs that have one of these rows of its stream."""
+        state = self.states.get(inputs)
+        if state is None or len(state) == 0 or len(rows) == 0:
+            return np.empty(0, np.int64)
+        found = self._look_up(state, Delta.of_rows(self.stream, rows, self._windows))
+        own = state.members_at(found)[:, state.inputs.index(self.stream)]
+        return found[np.isin(own, rows)]
+
+    def _look_up(self, state: JoinState, rows: Delta) -> Ints:
+        """The entries that have the key of one of these rows, and perhaps others; all of them if there is no key."""
+        index = state.indexes.get(self.path.signature)
+        if index is None:
+            return state.ids()
+        keys = np.unique(self.path.keys(rows))
+        if isinstance(index, HashIndex):
+            return index.find(state.ring().head, keys)
+        return index.find(state.ring(), keys, keys)
+
+    def find_touched(self, inputs: frozenset[int], delta: Delta) -> Ints:
+        """The rows of its stream that stand in entries of these inputs and that a probe may find; not for a loop."""
+        if inputs == self.alone:
+            found = self._touched(self.row_path, self.window, delta)
+            return found[self.rows.has(found)]
+        state = self.states[inputs]
+        found = self._touched(self.path, state, delta)
+        return state.members_at(found)[:, state.inputs.index(self.stream)]
+
+    @staticmethod
+    def _touched(path: Path, store: BaseWindow | JoinState, delta: Delta) -> Ints:
+        if isinstance(path, HashPath):
+            return path.index(store).find(store.ring().head, np.unique(delta.keys(path.classes)))
+        assert isinstance(path, BandPath), "loops touch everything"
+        return np.unique(path.index(store).find(store.ring(), *path.ranges(delta)))
+
+    def purge(self, horizon: int, heads: Mapping[int, int]) -> None:
+        """Forget what can never matter again."""
+        self.rows.forget(heads[self.stream])
+        for state in self.states.values():
+            state.purge(horizon, heads)
+
+    def renumber(self, number: int, renumbering: Renumbering) -> None:
+        """The rows of an input's window have new ids."""
+        if number == self.stream:
+            self.rows.renumber(renumbering)
+        for state in self.states.values():
+            state.renumber(number, renumbering)
+
+    def take(self, inputs: frozenset[int], ids: Ints) -> Combos:
+        """Remove combinations by their ids; what they were."""
+        state = self.states[inputs]
+        taken = state.combos_at(ids)
+        state.remove(ids)
+        return taken
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + sum(state.nbytes for state in self.states.values())

@@ -1,0 +1,180 @@
+"""All STAIRs over one spanning tree, and the hops between them.
+
+Combinations of the same inputs have their columns in the same order wherever they are, so that they can be stored and
+sent on together. It is the order in which the first of them came up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+
+import numpy as np
+
+from midstream.cql.model import Query
+from midstream.engine.executors.eddy.edges import Edge
+from midstream.engine.executors.eddy.marks import Marks
+from midstream.engine.executors.eddy.stair import Stair
+from midstream.engine.executors.protocol import IndexUsed
+from midstream.engine.joins.access import HashPath
+from midstream.engine.joins.checks import Mask, checks_of_join
+from midstream.engine.joins.combos import Block, Delta, heads_of, select
+from midstream.engine.joins.matching import join_with
+from midstream.engine.joins.nodes import least_block
+from midstream.kernels.types import SMALLEST, Combos, Layout
+from midstream.plan.tree import Plan
+from midstream.state.row_set import RowSet
+from midstream.state.window import BaseWindow, Renumbering
+
+
+class StairStore:
+    """The STAIRs at both ends of every edge. What ended before `horizon` is dead."""
+
+    def __init__(self, query: Query, edges: Sequence[Edge], windows: Sequence[BaseWindow]):
+        self.windows = windows
+        self.edges = frozenset(edges)
+        self.stairs = {
+            (stream, edge): Stair(query, stream, edge, windows) for edge in edges for stream in (edge.left, edge.right)
+        }
+        self.marks = Marks(windows)
+        self.horizon = int(SMALLEST)
+        self._query = query
+        self._orders: dict[frozenset[int], tuple[int, ...]] = {}
+        self._hops: dict[tuple[frozenset[int], Edge, frozenset[int]], Hop] = {}
+
+    def stair(self, stream: int, edge: Edge) -> Stair:
+        """The STAIR of an input on an edge."""
+        return self.stairs[stream, edge]
+
+    def order(self, inputs: frozenset[int]) -> tuple[int, ...]:
+        """The order of the columns of combinations of these inputs."""
+        return self._orders.setdefault(inputs, tuple(sorted(inputs)))
+
+    def set_orders(self, plan: Plan, edges: Sequence[Edge]) -> None:
+        """Have the columns in the order in which hops along these edges, one for each join of a plan, put them."""
+        for join, edge in zip(plan.joins(), edges, strict=True):
+            sides = (join.left, join.right) if edge.left in join.left.inputs else (join.right, join.left)
+            left, right = (self.order(side.inputs) for side in sides)
+            self._orders.setdefault(join.inputs, left + right)
+
+    def hop(self, joined: frozenset[int], stair: Stair, entries: frozenset[int]) -> Hop:
+        """How combinations of the inputs `joined` are joined with those entries of a STAIR that have these inputs."""
+        key = (joined, stair.edge, entries)
+        hop = self._hops.get(key)
+        if hop is None:
+            hop = Hop(self._query, self.windows, self.order(joined), stair, self.order(entries))
+            hop.order = self._orders.setdefault(joined | entries, hop.inputs)
+            self._hops[key] = hop
+        return hop
+
+    def restore(self) -> None:
+        """Have every row of the windows stand alone in every STAIR of its input, from where it can go any way."""
+        for (stream, _), stair in self.stairs.items():
+            stair.rows.add_run(self.windows[stream].head, self.windows[stream].tail)
+        self.marks.add_all()
+
+    def select_live(self, delta: Delta) -> Delta:
+        """What of a delta is not dead: neither has it ended, nor has one of its rows left its window."""
+        live = self.find_live(delta.inputs, delta.combos)
+        return delta if live.all() else delta.with_combos(select(delta.combos, np.flatnonzero(live)))
+
+    def find_live(self, inputs: tuple[int, ...], combos: Combos) -> Mask:
+        """Which of these combinations are not dead."""
+        heads = np.array([self.windows[number].head for number in inputs])
+        live: Mask = (combos.ends >= self.horizon) & (combos.rows >= heads).all(axis=1)
+        return live
+
+    def purge(self, horizon: int) -> None:
+        """Forget what can never matter again."""
+        self.horizon = horizon
+        heads = heads_of(self.windows)
+        for stair in self.stairs.values():
+            stair.purge(horizon, heads)
+        self.marks.forget()
+
+    def renumber(self, number: int, renumbering: Renumbering) -> None:
+        """The rows of an input's window have new ids."""
+        for stair in self.stairs.values():
+            stair.renumber(number, renumbering)
+        self.marks.renumber(number, renumbering)
+
+    def indexes_used(self) -> Iterator[IndexUsed]:
+        """The hash indexes of base windows that lead to rows."""
+        for stair in self.stairs.values():
+            if isinstance(stair.row_path, HashPath):
+                yield stair.stream, stair.row_path.classes
+
+    @property
+    def nbytes(self) -> int:
+        return self.marks.nbytes + sum(stair.nbytes for stair in self.stairs.values())
+
+
+class InRows:
+    """A row that a window's index has found stands in a STAIR."""
+
+    def __init__(self, column: int, rows: RowSet):
+        self._column, self._rows = column, rows
+
+    def __call__(self, combos: Combos, first: int, passed: Mask) -> None:
+        passed &= self._rows.has(combos.rows[first : first + len(passed), self._column])
+
+
+class Hop:
+    """The step of combinations, columns in the order `probing`, to entries of a STAIR, columns in the order `entries`.
+
+    What it finds has the columns `inputs`: those of the side of the edge's left end come first, whoever probes. They
+    are wanted in the order `order`.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        windows: Sequence[BaseWindow],
+        probing: tuple[int, ...],
+        stair: Stair,
+        entries: tuple[int, ...],
+    ):
+        edge = stair.edge
+        is_left = stair.stream == edge.left
+        left, right = (entries, probing) if is_left else (probing, entries)
+        self.inputs = self.order = left + right
+        self.target = frozenset(self.inputs)
+        self.least_block = least_block(stair.path)
+        self._layout = Layout(0, len(entries)) if is_left else Layout(len(probing), 0)
+        self._checks = checks_of_join(query, left, right, edge.band, windows, edge.classes)
+        self._stair, self._entries = stair, frozenset(entries)
+        self._windows = windows
+
+    def matches(self, delta: Delta, block: Block) -> Generator[None, None, None]:
+        """Join a delta with the entries, into `block`, in the order that is wanted.
+
+        Yields whenever a bounded block has to be emptied.
+        """
+        if self.order == self.inputs:
+            yield from self._found(delta, block)
+            return
+        found = Block(len(self.inputs), len(block.combos.starts), True)
+        columns = [self.inputs.index(number) for number in self.order]
+        for _ in self._found(delta, found):
+            yield from block.take(found, columns)
+        yield from block.take(found, columns)
+
+    def _found(self, delta: Delta, block: Block) -> Generator[None, None, None]:
+        stair = self._stair
+        if self._entries == stair.alone:
+            rows, checks = stair.rows, self._checks
+            if not rows.is_run:
+                checks = checks.after(InRows(self._layout.entry_at, rows))
+            ring = stair.window.ring(rows.high, rows.low)
+            visited = yield from join_with(stair.row_path, stair.window, ring, delta, self._layout, checks, block)
+        else:
+            state = stair.states[self._entries]
+            ring = state.ring()
+            visited = yield from join_with(stair.path, state, ring, delta, self._layout, self._checks, block)
+        stair.window.meter.slots_visited += visited
+
+    def all_matches(self, delta: Delta) -> Delta:
+        """Everything that a delta joins with."""
+        block = Block(len(self.inputs), max(self.least_block, 2 * len(delta)), False)
+        for _ in self.matches(delta, block):
+            raise AssertionError("only bounded blocks have to be emptied")
+        return Delta(self.order, block.content(), self._windows)

@@ -1,0 +1,97 @@
+"""Ways to get STAIRs wrong, each of which some random run must notice. Each patches one thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from midstream.engine.executors.eddy import executor, moving, operations, rule, store
+from midstream.engine.executors.eddy.executor import EddyExecutor
+from midstream.engine.executors.eddy.marks import Marks
+from midstream.engine.executors.eddy.stair import Stair
+from midstream.engine.executors.eddy.store import StairStore
+from midstream.engine.joins.combos import Block, Delta
+from midstream.state.window import BaseWindow
+
+Mutant = Callable[[pytest.MonkeyPatch], None]
+
+
+def store_plainly(stairs: StairStore, stair: Stair, delta: Delta) -> None:
+    if len(delta):
+        stair.store(delta)
+
+
+def without_rule(patch: pytest.MonkeyPatch) -> None:
+    """Every insert is taken as it is, as Theorem A.2 would allow."""
+    for module in (executor, moving, operations):
+        patch.setattr(module, "insert", store_plainly)
+
+
+def marks_for_demotions_only(patch: pytest.MonkeyPatch) -> None:
+    """Only what was demoted is looked at; what was promoted, collapsed or restored is not."""
+    add, cut_down = Marks.add, operations.cut_down
+
+    def cutting(stairs: StairStore, delta: Delta, part: frozenset[int]) -> Delta:
+        if part != frozenset(delta.inputs):
+            add(stairs.marks, delta)
+        return cut_down(stairs, delta, part)
+
+    patch.setattr(Marks, "add", lambda marks, delta: None)
+    patch.setattr(Marks, "add_all", lambda marks: None)
+    for module in (moving, operations):
+        patch.setattr(module, "cut_down", cutting)
+
+
+def marks_on_own_rows_only(patch: pytest.MonkeyPatch) -> None:
+    """Of an entry that is taken out of a STAIR, only the row of the STAIR's own input gets a mark."""
+    add, take_out = Marks.add, operations.take_out
+
+    def taking(stairs: StairStore, stair: Stair, inputs: frozenset[int], rows: object) -> Delta:
+        taken = take_out(stairs, stair, inputs, rows)  # type: ignore[arg-type]
+        own = taken.combos.rows[:, taken.inputs.index(stair.stream)]
+        add(stairs.marks, Delta.of_rows(stair.stream, own, stairs.windows))
+        return taken
+
+    patch.setattr(Marks, "add", lambda marks, delta: None)
+    for module in (moving, operations):
+        patch.setattr(module, "take_out", taking)
+
+
+def two_streams_in_flight(patch: pytest.MonkeyPatch) -> None:
+    """The rows of all inputs are in their STAIRs before the first is sent on."""
+
+    def sending(eddy: EddyExecutor, deltas: Mapping[int, Delta], block: Block) -> Iterator[None]:
+        for number, delta in deltas.items():
+            edge = eddy.routing.next_edge(frozenset((number,)))
+            rule.insert(eddy.store, eddy.store.stair(number, edge), delta)
+        yield from send_all(eddy, deltas, block)
+
+    send_all = EddyExecutor._send_all
+    patch.setattr(EddyExecutor, "_send_all", sending)
+
+
+def purge_by_start(patch: pytest.MonkeyPatch) -> None:
+    """A row is dead as soon as it began before the horizon."""
+    purge = Stair.purge
+
+    def purging(stair: Stair, horizon: int, heads: Mapping[int, int]) -> None:
+        purge(stair, horizon, heads)
+        ids = stair.rows.ids()
+        stair.rows.discard(ids[starts_of(stair.window)[ids & (stair.window.capacity - 1)] < horizon])
+
+    patch.setattr(Stair, "purge", purging)
+
+
+def starts_of(window: BaseWindow) -> object:
+    return window.starts
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    without_rule,
+    marks_for_demotions_only,
+    marks_on_own_rows_only,
+    two_streams_in_flight,
+    purge_by_start,
+)
+assert store

@@ -1,0 +1,161 @@
+"""Short stories of rows in STAIRs: the burden of history, how it is lifted, and where the published theorem is wrong.
+
+R, S and T are joined in a row: R and S over the edge a, S and T over the edge b.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import midstream as ms
+from midstream.engine.executors.eddy.operations import demote
+from midstream.engine.executors.eddy.stair import Stair
+from midstream.engine.executors.eddy.store import StairStore
+
+from . import mutants
+from .audit import audit, eddies_of
+
+R, S, T = 0, 1, 2
+ROW = {"a": int, "b": int, "v": int, "ts": int}
+FIRST_R, FIRST_T = "((R S) T)", "((S T) R)"
+
+
+def make_engine(executor: str, plan: str = FIRST_R) -> ms.Engine:
+    text = """SELECT R.v AS r, S.v AS s, T.v AS t FROM R [RANGE 1 HOUR], S [RANGE 1 HOUR], T [RANGE 1 HOUR]
+              WHERE R.a = S.a AND S.b = T.b"""
+    return ms.Engine(ms.query(text, schemas=dict.fromkeys("RST", ROW), event_time="ts"), plan=plan, executor=executor)
+
+
+def push(engine: ms.Engine, *names: str) -> list[str]:
+    """Rows such as r1 or t2, one after the other, all with the same keys; the results, as the names of their rows."""
+    found = []
+    for name in names:
+        row = {"a": 0, "b": 0, "v": int(name[1:]), "ts": 0}
+        found += [f"r{x['r']} s{x['s']} t{x['t']}" for x in engine.push({name[0].upper(): [row]}).to_pylist()]
+    return sorted(found)
+
+
+def store_of(engine: ms.Engine) -> StairStore:
+    (eddy,) = eddies_of(engine._pipeline._executor)
+    return eddy.store
+
+
+def stair_of(engine: ms.Engine, stream: int, beyond: int) -> Stair:
+    """The STAIR of a stream on the edge to another."""
+    stairs = store_of(engine).stairs.items()
+    return next(stair for (own, edge), stair in stairs if own == stream and edge.other(own) == beyond)
+
+
+def contents(stair: Stair) -> dict[str, int]:
+    """How many entries a STAIR has of each set of inputs."""
+    return {
+        "".join("RST"[number] for number in sorted(inputs)): len(stair.rows)
+        if inputs == stair.alone
+        else len(stair.states[inputs])
+        for inputs in stair.contents()
+    }
+
+
+@pytest.mark.parametrize("has_rule", [True, False])
+def test_theorem_a_2_is_wrong(has_rule: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The invariant holds after the demotion, and yet (r2 s1 t1) would come twice: r2 brings (r2 s1) to S.b."""
+    if not has_rule:
+        mutants.without_rule(monkeypatch)
+    engine = make_engine("eddy")
+    push(engine, "s1", "r1")
+    stair = stair_of(engine, S, T)
+    assert contents(stair) == {"RS": 1}
+    demote(store_of(engine), stair, frozenset((R, S)), np.array([1]), frozenset((S,)))
+    assert contents(stair) == {"S": 1}
+    audit(engine)
+    push(engine, "r2")
+    assert contents(stair) == ({"S": 1} if has_rule else {"S": 1, "RS": 1})
+    twice = [] if has_rule else ["r2 s1 t1"]
+    assert push(engine, "t1") == sorted(["r1 s1 t1", "r2 s1 t1", *twice])
+
+
+def test_the_burden_of_history_and_how_stairs_lift_it() -> None:
+    """S rows went to R first. Now R rows come in numbers, and each would be joined with S for nothing: no T matches."""
+    for executor in ("eddy", "stairs"):
+        engine = make_engine(executor, FIRST_R)
+        engine.push({"S": [{"a": 0, "b": number, "v": number, "ts": 0} for number in range(50)]})
+        engine.migrate(FIRST_T)
+        before = engine.stats().work.slots_visited
+        for number in range(20):
+            assert engine.push({"R": [{"a": 0, "b": 0, "v": number, "ts": 0}]}).num_rows == 0
+        visited = engine.stats().work.slots_visited - before
+        if executor == "eddy":
+            assert contents(stair_of(engine, S, R)) == {"S": 50}
+            assert visited >= 20 * 50
+        else:
+            assert contents(stair_of(engine, S, R)) == {}
+            assert contents(stair_of(engine, S, T)) == {"S": 50}
+            assert visited <= 2 * 50
+        assert engine.push({"T": [{"a": 0, "b": 7, "v": 1, "ts": 0}]}).num_rows == 20
+
+
+def test_a_fixed_order_has_the_states_of_the_tree() -> None:
+    engine, tree = make_engine("stairs"), make_engine("tree")
+    for target in (engine, tree):
+        push(target, "s1", "r1", "r2", "t1", "s2")
+    states = {state.aliases: state.rows for state in engine.stats().states if len(state.aliases) > 1}
+    assert states == {state.aliases: state.rows for state in tree.stats().states if state.kind == "join"}
+    assert contents(stair_of(engine, S, R)) == {"S": 2}
+    assert contents(stair_of(engine, R, S)) == {"R": 2}
+    assert contents(stair_of(engine, S, T)) == {"RS": 4}
+
+
+def test_stats_name_every_stair_and_set() -> None:
+    engine = make_engine("stairs")
+    push(engine, "s1", "r1", "r2")
+    stairs = {state.name: (state.rows, state.holes) for state in engine.stats().states if state.kind == "stair"}
+    assert stairs == {"R to S: R": (2, 0), "S to R: S": (1, 0), "S to T: R S": (2, 0), "T to S: T": (0, 0)}
+    engine.migrate(FIRST_T, budget=0)
+    stairs = {state.name: (state.rows, state.holes) for state in engine.stats().states if state.kind == "stair"}
+    assert stairs["S to T: S R"] == (2, 2) and stairs["S to R: S"] == (1, 1)
+    assert (stairs["S to R: S T"], stairs["S to T: S"]) == ((0, 0), (0, 0))
+
+
+def test_a_restart_puts_every_row_into_every_stair() -> None:
+    engine = make_engine("stairs")
+    push(engine, "s1", "r1", "t1")
+    engine = ms.Engine.restore(engine.query, engine.snapshot())
+    assert contents(stair_of(engine, S, R)) == contents(stair_of(engine, S, T)) == {"S": 1}
+    assert push(engine, "t2") == ["r1 s1 t2"]
+    assert contents(stair_of(engine, S, T)) == {"RS": 1}  # which the probe has had moved
+
+
+@pytest.mark.parametrize(
+    ("plan", "strategy", "message"),
+    [
+        (FIRST_T, "jisc", "on eddy only the routing of new rows changes.*leave the strategy out.*executor='stairs'"),
+        ("((R T) S)", None, r"the eddy sends rows over R-S, S-T, and \(\(R T\) S\) joins.*executor='stairs'"),
+    ],
+)
+def test_an_eddy_refuses_what_it_cannot_do(plan: str, strategy: str | None, message: str) -> None:
+    engine = make_engine("eddy")
+    push(engine, "s1", "r1")
+    with pytest.raises(ms.EngineError, match=f"migrate: {message}"):
+        engine.migrate(plan, strategy)
+    assert (str(engine.plan), engine.migration) == (FIRST_R, None)
+    engine.migrate(plan, strategy, executor="stairs")
+    assert push(engine, "t1") == ["r1 s1 t1"]
+
+
+def test_an_eddy_refuses_the_strategy_of_its_engine_too() -> None:
+    query = make_engine("eddy").query
+    engine = ms.Engine(query, plan=FIRST_R, executor="eddy", strategy="parallel-track")
+    with pytest.raises(ms.EngineError, match="so that parallel-track has nothing to do"):
+        engine.migrate(FIRST_T)
+
+
+def test_a_new_routing_of_an_eddy_is_done_at_once() -> None:
+    engine = make_engine("eddy")
+    push(engine, "s1", "r1")
+    record = engine.migrate(FIRST_T)
+    assert (record.phase, record.holes_at_start, str(engine.plan)) == ("done", 0, FIRST_T)
+    push(engine, "s2")
+    assert contents(stair_of(engine, S, R)) == {"S": 1}  # s1, which has been there before
+    assert contents(stair_of(engine, S, T)) == {"RS": 1, "S": 1}
+    assert push(engine, "t1") == ["r1 s1 t1", "r1 s2 t1"]
