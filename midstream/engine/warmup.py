@@ -16,7 +16,7 @@ from midstream.cql.model import Aggregate, Literal
 from midstream.engine.compiling import all_kernels, tell_compiling
 from midstream.engine.operators.aggregates import make_accumulator
 from midstream.engine.operators.aggregates.pairs import Pairs
-from midstream.kernels import partition, sets
+from midstream.kernels import partition, sets, sums
 from midstream.kernels.types import Combos
 from midstream.state.join_state import Access, JoinState
 from midstream.state.missing import Box, Cause
@@ -75,6 +75,7 @@ def warm_up(run: Callable[[str, dict[str, pa.Schema], list[dict[str, pa.Table]]]
         _evict_entries()
         _route_rows()
         _accumulate()
+        _add_totals()
         _combine()
 
 
@@ -116,6 +117,13 @@ def _accumulate() -> None:
         accumulator.apply(groups, signs, np.repeat(words, 2, axis=0), np.array([0, 1]))
         if isinstance(accumulator, Pairs):
             accumulator.forget()
+
+
+def _add_totals() -> None:
+    """On Spark, states of groups are added up behind the cells."""
+    groups, signs = np.zeros(2, np.int64), np.array([1, -1])
+    words, totals, found = (np.zeros((2, sums.TOTAL_WORDS), np.int64) for _ in range(3))
+    sums.add_totals(groups, signs, words, np.array([0, 1]), totals, found)
 
 
 def _combine() -> None:

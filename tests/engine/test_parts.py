@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
+from midstream.engine.operators.group_parts import gives_states
 from midstream.engine.operators.parts import parts_query, rounds_of
 from midstream.engine.operators.rounds import Round
 
@@ -18,9 +19,19 @@ SCHEMA = pa.schema({"k": pa.int64(), "s": pa.string(), "x": pa.float64(), "n": p
 SECOND = 1_000_000
 AGGREGATES = "count(*) AS c, count(a.s) AS h, sum(a.n) AS n, avg(a.x) AS m"
 JOINED = "FROM a [RANGE 5 SECONDS], b [RANGE 3 SECONDS] WHERE a.k = b.k"
+TUMBLING = "FROM a [TUMBLE 2 SECONDS], b [TUMBLE 6 SECONDS] WHERE a.k = b.k"
+ENDLESS = "FROM a [UNBOUNDED], b [UNBOUNDED] WHERE a.k = b.k"
 TEXTS = {
     "distinct": f"SELECT DISTINCT a.x, a.s {JOINED}",
     "group": f"SELECT a.s, {AGGREGATES} {JOINED} GROUP BY a.s",
+    "states": "SELECT a.s, count(*) AS c, count(a.s) AS h, sum(a.n) AS n, avg(b.n) AS m, min(a.x) AS x, max(b.s) AS y, "
+    f"sum(CAST(a.k AS DECIMAL(38, 2))) AS d, avg(CAST(b.k AS DECIMAL(9, 2))) AS e {TUMBLING} GROUP BY a.s HAVING d > 1",
+    "untold states": f"SELECT sum(b.n) AS t, avg(a.n) AS m {TUMBLING} GROUP BY a.k, b.s",
+    "one state": f"SELECT DISTINCT sum(b.n) AS t, min(a.s) AS s {TUMBLING}",
+    "states for ever": f"SELECT a.s, sum(b.n) AS n, max(b.x) AS x {ENDLESS} GROUP BY a.s",
+    "states less states": f"SELECT a.k, sum(a.n) AS s {TUMBLING} GROUP BY a.k "
+    f"EXCEPT SELECT b.k, max(b.n) {ENDLESS} GROUP BY b.k",
+    "no aggregate": f"SELECT a.s {TUMBLING} GROUP BY a.s, a.n",
     "float key": f"SELECT a.x, count(*) AS c, sum(b.x) AS t {JOINED} GROUP BY a.x HAVING c > 1",
     "group untold": f"SELECT count(*) AS c {JOINED} GROUP BY a.s, a.x",
     "distinct groups": f"SELECT DISTINCT count(*) % 2 AS c, a.x > 0 AS y {JOINED} GROUP BY a.x, b.s",
@@ -112,11 +123,34 @@ def test_no_parts_give_no_rows() -> None:
     assert list(rounds_of(query)[0].finish([])) == []
 
 
-def test_a_count_knows_of_its_argument_only_whether_it_is_null() -> None:
-    """So rows that differ in nothing else are one run."""
-    text = "SELECT a.k, count(a.n) AS c FROM a [TUMBLE 2 SECONDS] GROUP BY a.k"
+def give_out(text: str) -> list[dict[str, Any]]:
+    """The parts of three rows of one group and moment."""
     engine = ms.Engine(parts_query(ms.query(text, {"a": SCHEMA}, "ts")))
     rows = [{"k": 1, "s": None, "x": None, "n": n, "ts": 0} for n in (1, 2, None)]
-    found = engine.push({"a": rows}, watermark=2 * SECOND).to_pylist()
+    return engine.push({"a": rows}, watermark=2 * SECOND).to_pylist()
+
+
+def test_a_count_knows_of_its_argument_only_whether_it_is_null() -> None:
+    """So rows that differ in nothing else are one run."""
+    found = give_out("SELECT a.k, count(a.n) AS c, sum(a.x) AS s FROM a [TUMBLE 2 SECONDS] GROUP BY a.k")
     assert [row["part_1"] for row in found].count(True) == 2
     assert [row["part_1"] for row in found].count(None) == 1
+
+
+def test_a_place_gives_out_states_of_its_groups() -> None:
+    """However many results there are, unless some aggregate needs all values."""
+    buckets = "FROM a [TUMBLE 2 SECONDS] GROUP BY a.k"
+    (part,) = give_out(f"SELECT a.k, count(*) AS c, count(a.n) AS h, sum(a.n) AS s, min(a.n) AS m {buckets}")
+    assert [part[f"part_{place}"] for place in (0, 1, 2, 4)] == [1, 3, 2, 1]
+    assert part["part_3"] == b"".join(word.to_bytes(8, "little") for word in (2, 3, 0, 0))
+    assert len(give_out(f"SELECT a.k, count(*) AS c, count(DISTINCT a.n) AS h {buckets}")) == 3
+
+
+def test_arguments_are_given_out_where_results_end_at_moments_of_their_own() -> None:
+    """There every result changes a state twice."""
+
+    def gives(window: str) -> bool:
+        text = f"SELECT a.k, count(*) AS c FROM a [TUMBLE 2 SECONDS], b {window} WHERE a.k = b.k GROUP BY a.k"
+        return gives_states(ms.query(text, {"a": SCHEMA, "b": SCHEMA}, "ts"))
+
+    assert gives("[UNBOUNDED]") and gives("[TUMBLE 1 SECOND]") and not gives("[RANGE 9 SECONDS]")

@@ -49,6 +49,24 @@ def test_integers_carry_through_all_words(values: list[int], before: int) -> Non
 
 
 @settings(deadline=None)
+@given(st.lists(st.tuples(TOTALS, st.integers(0, 2**40)), min_size=1, max_size=9), TOTALS)
+def test_totals_of_totals(values: list[tuple[int, int]], before: int) -> None:
+    totals = total_of(before, 2**62)
+    words = np.concatenate([total_of(value, size) for value, size in values])
+    count = len(values)
+    found = np.empty((count, sums.TOTAL_WORDS), np.int64)
+    groups, ends = np.zeros(count, np.int64), np.arange(count)
+    sums.add_totals(groups, np.ones(count, np.int64), words, ends, totals, found)
+    wanted = [before + sum(value for value, _ in values[: end + 1]) for end in range(count)]
+    assert [value_of(row[1:]) for row in found] == [value_of(total_of(value, 0)[0, 1:]) for value in wanted]
+    assert found[-1, sums.COUNT] == 2**62 + sum(size for _, size in values)
+    sums.add_totals(groups, -np.ones(count, np.int64), words[::-1].copy(), ends, totals, found)
+    assert value_of(totals[0, 1:]) == before and totals[0, sums.COUNT] == 2**62
+    sums.add_totals(groups, np.zeros(count, np.int64), words, ends, totals, found)
+    assert value_of(totals[0, 1:]) == before, "a sign of 0 changes nothing"
+
+
+@settings(deadline=None)
 @given(TOTALS, COUNTS)
 def test_averages_are_those_of_python(total: int, count: int) -> None:
     found = np.empty(1)

@@ -40,6 +40,8 @@ KINDS = {
     "untold groups": f"SELECT count(*) % 3 AS c {PAIR} GROUP BY a.t, b.d",
     "one group": f"SELECT {AGGREGATES} {PAIR}",
     "buckets": "SELECT a.t, b.d FROM a [TUMBLE 2 SECONDS], b [TUMBLE 3 SECONDS] WHERE a.k = b.k",
+    "bucket totals": "SELECT a.t, count(b.l) AS c, sum(b.k) AS s, avg(a.k) AS m, max(b.d) AS x, min(b.t) AS y "
+    "FROM a [TUMBLE 2 SECONDS], b [TUMBLE 3 SECONDS] WHERE a.k = b.k GROUP BY a.t",
     "bucket groups": "SELECT a.k, count(*) AS c FROM a [TUMBLE 6 SECONDS] GROUP BY a.k",
     "unbounded": "SELECT a.d, count(*) AS c FROM a [UNBOUNDED], b [RANGE 3 SECONDS] WHERE a.k = b.k GROUP BY a.d",
     "three": f"SELECT a.t, sum(c.k) AS s {TRIPLE} GROUP BY a.t",

@@ -1,10 +1,10 @@
 """Parts of set operations: the rows of all branches in one table, each with the number of its branch.
 
 A place gives out what each branch has found there, and combines nothing: a row that a place lacks in one branch may be
-in another place. Branches with groups have keys and arguments instead of rows, so they have columns of their own, which
-are null for the others::
+in another place. Branches with groups have keys and states or arguments instead of rows, so they have columns of their
+own, which are null for the others::
 
-    branch    rows of branches 0 and 1    keys and arguments of branch 2
+    branch    rows of branches 0 and 1    parts of the groups of branch 2
     0         x       y                   null   null
     1         x       y                   null   null
     2         null    null                k      a
@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from midstream.cql.model import OF_BRANCHES, Column, Combination, Expr, Grouping, Literal, Output, Query
 from midstream.engine.operators.combined import Combined
+from midstream.engine.operators.group_parts import groups_of_parts
 from midstream.engine.operators.results import times_of
 from midstream.engine.operators.rounds import ALL_STEPS, PartsToSpread, Round, Values, values_in
 from midstream.engine.operators.stepped import Operator, make_operator
@@ -147,7 +148,8 @@ class GroupingRound:
                     yield self._table(branch, values)
                     continue
                 if branch not in operators:
-                    operators[branch] = make_operator(replace(self.query.parts[branch], step=ALL_STEPS), Meter())
+                    grouped = groups_of_parts(self.query.parts[branch])
+                    operators[branch] = make_operator(replace(grouped, step=ALL_STEPS), Meter())
                 operators[branch].add(*values)
         for branch, operator in operators.items():
             for runs in operator.close(int(EARLIEST), int(LARGEST)):

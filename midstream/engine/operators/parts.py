@@ -1,12 +1,12 @@
 """Parts of a result that were found in several places -> the whole, in canonical form.
 
 Each place runs the *query of the parts*. It has the joins and the step of the query, and its outputs are what the query
-computes of every join result. When steps close, a place gives out its own rows of these steps, equal ones as runs that
-are not cut from step to step. One or two *rounds* make the whole of them::
+computes of every join result, or the states of its groups (`group_parts`). When steps close, a place gives out its own
+rows of these steps, equal ones as runs that are not cut from step to step. One or two *rounds* make the whole of them::
 
-    joins -> keys, arguments   |                   |
-    joins -> keys, arguments   |  -> rows of the   |  -> runs of
-    joins -> keys, arguments   |     groups        |     equal rows
+    joins -> states of groups  |                   |
+    joins -> states of groups  |  -> rows of the   |  -> runs of
+    joins -> states of groups  |     groups        |     equal rows
                             by group            by row
 
 A query without a grouping has the second round alone, and one whose rows tell their group the first alone. With set
@@ -19,11 +19,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pyarrow as pa
-
-from midstream.cql.functions import call
-from midstream.cql.model import Aggregate, Expr, Literal, Output, Query
+from midstream.cql.model import Query
 from midstream.engine.operators.branch_parts import rounds_of_branches, unite_parts
+from midstream.engine.operators.group_parts import groups_of_parts, parts_of_groups
 from midstream.engine.operators.grouped import do_rows_tell_group
 from midstream.engine.operators.rounds import OperatorRound, Round
 
@@ -32,20 +30,7 @@ def parts_query(query: Query) -> Query:
     """The query that a place runs, for one with a step: its rows are what the first round takes."""
     if query.parts:
         return unite_parts(query, [parts_query(part) for part in query.parts])
-    if query.grouping is None:
-        return replace(query, is_uncut=True)
-    arguments = [_needed(aggregate) for aggregate in query.grouping.aggregates if aggregate.argument is not None]
-    exprs = [*query.grouping.keys, *arguments]
-    outputs = tuple(Output(f"part_{place}", expr) for place, expr in enumerate(exprs))
-    return replace(query, outputs=outputs, grouping=None, is_distinct=False, is_uncut=True)
-
-
-def _needed(aggregate: Aggregate) -> Expr:
-    """What an aggregate has to know of its argument: a count has to know only whether it is null."""
-    assert aggregate.argument is not None
-    if aggregate.function != "count":
-        return aggregate.argument
-    return call("nullif", [call("isnotnull", [aggregate.argument]), Literal(False, pa.bool_())])
+    return replace(query, is_uncut=True) if query.grouping is None else parts_of_groups(query)
 
 
 def rounds_of(query: Query) -> tuple[Round, ...]:
@@ -55,7 +40,7 @@ def rounds_of(query: Query) -> tuple[Round, ...]:
     by_row = OperatorRound(replace(query, grouping=None), len(query.outputs))
     if query.grouping is None:
         return (by_row,)
-    keys = len(query.grouping.keys)
+    keys, grouped = len(query.grouping.keys), groups_of_parts(query)
     if do_rows_tell_group(query) or not keys:
-        return (OperatorRound(query, keys),)
-    return OperatorRound(replace(query, is_uncut=True), keys), by_row
+        return (OperatorRound(grouped, keys),)
+    return OperatorRound(replace(grouped, is_uncut=True), keys), by_row

@@ -9,23 +9,34 @@ from numpy.typing import NDArray
 
 from midstream.engine.operators.aggregates.accumulator import NumberedRows
 from midstream.kernels import sums, wide_integers
-from midstream.state.arrow import pack_validity, validity_of, values_of
+from midstream.state.arrow import pack_validity, validity_of, values_of, view
 from midstream.state.columns import pair_words
 from midstream.state.indexes import Ints
 
 _WORD = 1 << 64
 
 
+#: A total as a value: its words, the lowest byte first.
+TOTAL_TYPE = pa.binary(8 * sums.TOTAL_WORDS)
+
+
 class IntegerTotals:
-    """Totals of 128-bit integers for every group: int64, and decimals as multiples of their last digit."""
+    """Totals of 128-bit integers for every group: int64, and decimals as multiples of their last digit.
 
-    words = 2
+    The arguments may be totals themselves, those of the same group in several places (`of_totals`).
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, of_totals: bool = False) -> None:
+        self.words = sums.TOTAL_WORDS if of_totals else 2
+        self._of_totals = of_totals
         self._totals = NumberedRows(sums.TOTAL_WORDS)
 
     def encode(self, groups: Ints, values: pa.Array | None, out: Ints) -> None:
         assert values is not None
+        if self._of_totals:
+            first, count = values.offset * sums.TOTAL_WORDS, len(values) * sums.TOTAL_WORDS
+            out[:] = view(values.buffers()[1], "<i8", first, count).reshape(-1, sums.TOTAL_WORDS)
+            return
         if pat.is_decimal(values.type):
             out[:, :2] = pair_words(values)
         else:
@@ -38,7 +49,8 @@ class IntegerTotals:
     def add(self, groups: Ints, signs: Ints, words: Ints, ends: Ints) -> Ints:
         """Apply changes; the totals after the ends."""
         found = np.empty((len(ends), sums.TOTAL_WORDS), np.int64)
-        sums.add_integers(groups, signs, np.ascontiguousarray(words), ends, self._totals.array, found)
+        add = sums.add_totals if self._of_totals else sums.add_integers
+        add(groups, signs, np.ascontiguousarray(words), ends, self._totals.array, found)
         return found
 
     def resize(self, groups: int) -> None:
@@ -53,6 +65,14 @@ class IntegerTotals:
     @property
     def nbytes(self) -> int:
         return self._totals.array.nbytes
+
+
+class Total(IntegerTotals):
+    """The total itself, which others add up with those of other places."""
+
+    def apply(self, groups: Ints, signs: Ints, words: Ints, ends: Ints) -> pa.Array:
+        found = self.add(groups, signs, words, ends)
+        return pa.Array.from_buffers(TOTAL_TYPE, len(ends), [None, pa.py_buffer(found)])
 
 
 class IntegerSum(IntegerTotals):
@@ -80,8 +100,8 @@ class IntegerAverage(IntegerTotals):
 class DecimalSum(IntegerTotals):
     """sum or avg of a decimal, in a decimal type with at least as many digits behind the point; halves round up."""
 
-    def __init__(self, argument: pa.DataType, type: pa.DataType, is_average: bool):
-        super().__init__()
+    def __init__(self, argument: pa.DataType, type: pa.DataType, is_average: bool, of_totals: bool = False):
+        super().__init__(of_totals)
         assert type.scale >= argument.scale
         self._type = type
         self._is_average = is_average
