@@ -17,7 +17,7 @@ from midstream.engine.stats import EngineStats, StateStats
 from midstream.migrate.record import Migration
 from midstream.plan.draw import JOIN, symbol_of
 from midstream.plan.picture import AMBER, Card, draw_picture
-from midstream.plan.tree import Leaf, Node, Plan, SetNode
+from midstream.plan.tree import Leaf, Node, OperatorNode, Plan, SetNode, children_of
 
 
 def count_text(number: int, noun: str) -> str:
@@ -36,6 +36,7 @@ def engine_html(
     plan, kind = running.plan, running.kind
     windows = {state.aliases: state for state in stats.states if state.kind == "window"}
     joins = [state for state in stats.states if state.kind in ("join", "stair") and len(state.aliases) > 1]
+    kept = [state for state in stats.states if state.kind == "operator"]
     own = len(kind.state_shapes(query, plan))
     # While two plans run, the states of the old plan come first, and states of both may have the same name.
     leading = joins[: len(joins) - own] if ended is None and running.plans_at_once > 1 else []
@@ -48,6 +49,9 @@ def engine_html(
             return Card(symbol_of(plan, node), (count_text(stats.rows_out, "result"),))
         if isinstance(node, SetNode):
             return Card(node.word)
+        if isinstance(node, OperatorNode):
+            held = next((state for state in reversed(kept) if state.name == plan.text(node)), None)
+            return Card(node.word, () if held is None else (count_text(held.rows, "value"),))
         state = states.get(tuple(plan.aliases[number] for number in _leaves(node)))
         return Card(JOIN, () if own else ("no state",)) if state is None else _state_card(state)
 
@@ -88,7 +92,9 @@ def _on(kind: ExecutorKind) -> str:
 
 def _leaves(node: Node) -> list[int]:
     """The inputs of a node from left to right."""
-    return [node.input] if isinstance(node, Leaf) else _leaves(node.left) + _leaves(node.right)
+    if isinstance(node, Leaf):
+        return [node.input]
+    return [number for child in children_of(node) for number in _leaves(child)]
 
 
 def _window_card(query: Query, number: int, windows: dict[tuple[str, ...], StateStats]) -> Card:

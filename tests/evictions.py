@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import midstream as ms
-from midstream.engine.executors.branched import BranchedExecutor
+from midstream.engine.executors.fragmented import FragmentedExecutor
 from midstream.engine.executors.tree import TreeExecutor
 
 
@@ -20,15 +20,15 @@ def trees_of(executor: Any) -> Iterator[TreeExecutor]:
     for name in ("executor", "old", "_new"):
         if hasattr(executor, name):
             yield from trees_of(getattr(executor, name))
-    if isinstance(executor, BranchedExecutor):
-        for branch in executor.executors:
-            yield from trees_of(branch)
+    if isinstance(executor, FragmentedExecutor):
+        for fragment in executor.executors:
+            yield from trees_of(fragment)
 
 
 def evict_some(engine: ms.Engine, rng: random.Random) -> int:
     """Evict some rows of one input from one state, perhaps all; how many entries that took."""
     pipeline = engine._pipeline
-    states = [(tree, node) for tree in trees_of(pipeline._executor) for node in tree.joins() if node.state is not None]
+    states = [(tree, node) for tree in trees_of(pipeline.executor) for node in tree.joins() if node.state is not None]
     if not states:
         return 0
     with_entries = [(tree, node) for tree, node in states if node.state is not None and len(node.state)]

@@ -26,9 +26,11 @@ from midstream.engine.joins.comparison import Fate
 from midstream.engine.transition import Proposal
 from midstream.migrate import STRATEGIES, CostModel, Strategy
 from midstream.migrate.jisc import HOLES_PER_ROW, LEAST_HOLES
-from midstream.plan.tree import Join, Plan
+from midstream.plan.tree import Join, Plan, is_kept_for_operator
 
 PUSH_ROWS = 10_000
+_COMPUTED: Fate = "computed"
+_GIVEN_UP: Fate = "given up"
 
 Manner = Literal["at once", "over pushes", "two plans", "refused"]
 
@@ -125,7 +127,7 @@ def estimate(
     change = _Change(query, old, new, computed, measured, push_rows)
     found = []
     for strategy in strategies:
-        refusal = strategy.refusal(proposal)
+        refusal = strategy.reason_against(proposal)
         if refusal is not None:
             found.append(Estimate(strategy.name, "refused", refusal, pause=None, length=None))
         else:
@@ -148,6 +150,14 @@ def _compare_states(proposal: Proposal, measured: Measured | None) -> tuple[tupl
             computed[new[inputs]] = change.shape.driver
         name = proposal.old.text(old[inputs]) if change.fate == "given up" else proposal.new.text(new[inputs])
         states.append(StateChange(name, inputs, change.fate, entries(inputs)))
+    if proposal.moves_operators:
+        for plan, fate in ((proposal.new, _COMPUTED), (proposal.old, _GIVEN_UP)):
+            kept = [node for node in plan.nodes() if is_kept_for_operator(plan, node)]
+            states += [StateChange(plan.text(node), node.inputs, fate, entries(node.inputs)) for node in kept]
+        # What a new stage has to know are all live results of the fragments.
+        for fragment in proposal.new.fragments:
+            if isinstance(fragment.root, Join):
+                computed.setdefault(fragment.root, min(fragment.root.inputs))
     return tuple(states), computed
 
 

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from midstream.adapt.load import Inputs
 from midstream.cql.model import Query
-from midstream.engine.executors.protocol import Executor
 from midstream.engine.executors.tree import TreeExecutor
 from midstream.engine.input.binding import TableBinding
 from midstream.engine.input.casting import make_plain
@@ -24,6 +23,7 @@ from midstream.engine.input.event_time import judge
 from midstream.engine.input.watermark import NONE_YET
 from midstream.engine.joins.combos import Delta, heads_of
 from midstream.engine.joins.nodes import JoinNode
+from midstream.engine.lane import Lane
 from midstream.engine.pipeline import Pipeline
 from midstream.engine.push_loop import PushLoop
 from midstream.engine.transition import Situation
@@ -150,11 +150,11 @@ def _install_counting(pipeline: Pipeline, plan: Plan) -> _CountingExecutor:
     """Put a counting executor into a pipeline."""
     made: list[_CountingExecutor] = []
 
-    def begin(situation: Situation) -> Executor:
+    def begin(situation: Situation) -> Lane:
         executor = _CountingExecutor(situation, plan)
         executor.start(Cause("restore"))
         made.append(executor)
-        return executor
+        return situation.lane.run(executor)
 
     pipeline.begin(begin)
     return made[0]

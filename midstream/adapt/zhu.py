@@ -23,7 +23,7 @@ from typing import Literal
 
 from midstream.adapt.load import Inputs, Load
 from midstream.errors import EngineError
-from midstream.plan.tree import Join, Node, Plan
+from midstream.plan.tree import Join, Node, Plan, children_of
 
 Purge = Literal["ends", "combined"]
 
@@ -140,7 +140,8 @@ def height(node: Node) -> int:
     >>> height(parse_plan("((A B) C) D", "ABCD").root), height(parse_plan("(A B) (C D)", "ABCD").root)
     (3, 2)
     """
-    return 1 + max(height(node.left), height(node.right)) if isinstance(node, Join) else 0
+    below = max((height(child) for child in children_of(node)), default=0)
+    return below + 1 if isinstance(node, Join) else below
 
 
 def parallel_track_length(window: float, old: Plan, purge: Purge = "ends") -> float:

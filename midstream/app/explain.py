@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from midstream.cql.describe import describe, expression_text
-from midstream.cql.model import Band, Query
-from midstream.plan import Join, Node, Plan, SetNode, default_plan, outline
+from midstream.cql.model import Band, Expr, Query
+from midstream.plan import Leaf, Node, OperatorNode, Plan, SetNode, default_plan, outline
+from midstream.plan.rules import find_needed
 
 
 def explain(query: Query, plan: Plan | None = None) -> str:
@@ -21,11 +22,16 @@ def explain(query: Query, plan: Plan | None = None) -> str:
 
 
 def describe_work(query: Query, node: Node) -> Iterator[str]:
-    """What a node does, in words: the filters of an input, or the predicates that can first be tested at this join."""
+    """What a node does, in words: the filters of an input, the predicates that can first be tested at this join, or
+    what an operator tells rows apart by.
+    """
     aliases = query.aliases
     if isinstance(node, SetNode):
         return
-    if not isinstance(node, Join):
+    if isinstance(node, OperatorNode):
+        yield f"one row for each {', '.join(_needed_texts(query, node.inputs)) or 'moment'}"
+        return
+    if isinstance(node, Leaf):
         for expr in query.inputs[node.input].filters:
             yield f"filter {expression_text(expr, aliases)}"
         return
@@ -49,6 +55,17 @@ def describe_work(query: Query, node: Node) -> Iterator[str]:
             yield f"theta {expression_text(theta.expr, aliases)}"
     if not found:
         yield "cross product"
+
+
+def _needed_texts(query: Query, inputs: frozenset[int]) -> Iterator[str]:
+    """What rows of a subtree differ in, as far as anything above it is concerned."""
+    needed = find_needed(query, inputs)
+    exprs: list[Expr] = list(needed.columns)
+    exprs += [query.key_classes[number].by_input[told_by] for number, told_by in needed.classes]
+    for number, told_by in needed.bands:
+        band = query.bands[number]
+        exprs.append(band.left if told_by == band.left_input else band.right)
+    yield from dict.fromkeys(expression_text(expr, query.aliases) for expr in exprs)
 
 
 def _band(query: Query, band: Band) -> str:

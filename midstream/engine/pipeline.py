@@ -1,49 +1,50 @@
-"""Chunks of accepted rows -> result tables: base windows, the executor and the output stage, and the order of a chunk.
+"""Chunks of accepted rows -> result tables: base windows, what runs over them, and the order of a chunk.
 
 A chunk's rows enter the base windows, their deltas pass through the plan once, and the stage makes Arrow of the
-results. Between chunks the stage is told how far the watermark has come, and what can never matter again is purged.
+results: the executor and the stage are a *lane*. Between chunks the stage is told how far the watermark has come, and
+what can never matter again is purged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from midstream.cql.model import Query
-from midstream.engine.executors.branched import make_executor
+from midstream.engine.executors.fragmented import make_executor
 from midstream.engine.executors.protocol import Executor, ExecutorKind
 from midstream.engine.input.arrivals import InputReader, Numbers, Reading
 from midstream.engine.input.batch import Chunk, StreamRows, cut_by_bytes, cut_into_chunks, number_arrivals, sort_by_time
 from midstream.engine.input.binding import TableBinding
 from midstream.engine.input.dropped import Dropped
 from midstream.engine.input.watermark import NONE_YET
-from midstream.engine.joins.backlog import Backlog
+from midstream.engine.joins.backlog import Backlog, is_static
 from midstream.engine.joins.combos import Delta
+from midstream.engine.lane import CatchUp, Lane, SingleLane
 from midstream.engine.operators.held import HeldBack
+from midstream.engine.operators.lower import LowerOperators
 from midstream.engine.operators.results import ResultBuilder
 from midstream.engine.operators.stage import MakeStage, Stage, StoredStage
 from midstream.engine.operators.stepped import Stepped
 from midstream.engine.snapshot.checkpoint import make_window_table, read_stored_rows
 from midstream.engine.snapshot.format import Snapshot
 from midstream.engine.stats import StateStats, Work
-from midstream.engine.transition import Situation
+from midstream.engine.transition import Situation, begin_at
 from midstream.plan import Plan
 from midstream.plan.tree import quoted
 from midstream.state.meter import Meter
 from midstream.state.missing import Cause
 from midstream.state.window import BaseWindow, WindowRows
 
-#: Of a stage's backlog, the results of so many rows are found in each push; of the rest, when a step closes.
-_CAUGHT_UP_IN_A_PUSH = 1 << 13
-_CAUGHT_UP_AT_ONCE = 1 << 16
 
-
-def make_output_stage(query: Query, windows: Sequence[BaseWindow]) -> Stage:
-    """The stage that the results of a query go to: at once, or step by step."""
-    return ResultBuilder(query, windows) if query.step is None else Stepped(query, windows)
+def make_output_stage(query: Query, windows: Sequence[BaseWindow], plan: Plan) -> Stage:
+    """The stage that the results of a query go to: at once, or step by step, perhaps through operators below joins."""
+    if query.step is None:
+        return ResultBuilder(query, windows)
+    return LowerOperators(query, plan, windows) if plan.has_lower_operators else Stepped(query, windows)
 
 
 class Pipeline:
@@ -63,49 +64,51 @@ class Pipeline:
     def _begin_empty(self, plan: Plan, kind: ExecutorKind) -> None:
         query = self._query
         self._windows = [BaseWindow(reader.layout, meter=self._meter) for reader in self.readers]
-        self._executor: Executor = self._started(plan, kind)
-        self._stage = HeldBack(self._make_stage(query, self._windows))
-        self._backlog: Backlog | None = None
+        self._lane: Lane = SingleLane(self._started(plan, kind), self._new_stage(plan))
         self._horizon = NONE_YET
         self._next_arrival = 0
         self._next_ordinals = dict.fromkeys(query.streams, 0)
 
     def clear(self) -> None:
         """Free all state. What was counted stays."""
-        self._begin_empty(self.plan, self._executor.kind)
+        self._begin_empty(self.plan, self.executor.kind)
+
+    def _new_stage(self, plan: Plan) -> HeldBack:
+        stage = HeldBack(self._make_stage(self._query, self._windows, plan))
+        stage.follow(plan)
+        return stage
 
     @property
     def plan(self) -> Plan:
         """The plan that runs, or that a migration leads to."""
-        return self._executor.plan
+        return self.executor.plan
 
-    def begin(self, transition: Callable[[Situation], Executor]) -> None:
-        """Go on with the executor that a transition makes of the one that runs. Only between pushes."""
-        situation = Situation(self._query, self._windows, self._executor, self._horizon, self._stage)
-        self._go_over_to(transition(situation))
-
-    def _go_over_to(self, executor: Executor) -> None:
-        if executor is not self._executor:
-            self._executor = executor
+    def begin(self, transition: Callable[[Situation], Lane]) -> None:
+        """Go on with the lane that a transition makes of the one that runs. Only between pushes."""
+        before = self._running
+        situation = Situation(self._query, self._windows, self._lane, self._horizon, self._new_stage)
+        self._lane = transition(situation)
+        if self._running != before:
             self._forget_unused_indexes()
 
     def _forget_unused_indexes(self) -> None:
         """What only plans that do not run any more needed of the windows is not kept."""
-        used = set(self._executor.indexes_used())
-        if self._backlog is not None:
-            used.update(self._backlog.indexes_used())
+        used = set(self._lane.indexes_used())
         for number, window in enumerate(self._windows):
             window.keep_composites({classes for of, classes in used if of == number})
 
     @property
     def executor(self) -> Executor:
-        """What runs between two pushes."""
-        return self._executor
+        """What runs the plan, or the plan that a migration leads to."""
+        return self._lane.executor
+
+    def migrations(self) -> Iterator[object]:
+        """A token for each migration under way, the newest first; compare them by `is`."""
+        return self._lane.migrations()
 
     def release(self) -> pa.Table:
         """Everything that waits at the end of input, as one table."""
-        self._catch_up()
-        return pa.concat_tables([self._query.no_results, *self._stage.finish()])
+        return pa.concat_tables([self._query.no_results, *self._lane.finish()])
 
     def load_tables(self, tables: Mapping[str, pa.Table | pa.RecordBatch]) -> None:
         """Take in the static tables, by name; they are there before the first row of a stream."""
@@ -124,6 +127,7 @@ class Pipeline:
 
     def take(self, accepted: dict[str, StreamRows], watermark: int) -> Iterator[pa.Table]:
         """Take in the rows of a push, after which the watermark will be `watermark`; yields result tables."""
+        before = self._running
         if self._query.tracks_arrivals and accepted:
             accepted = {stream: sort_by_time(rows) for stream, rows in accepted.items()}
             number_arrivals(accepted, self._next_arrival)
@@ -133,28 +137,18 @@ class Pipeline:
             self._count_dropped(chunk.rows, readings)
             yield from self._process({number: reading.rows for number, reading in readings.items()})
             chunk_watermark = min(watermark, chunk.unprocessed_from)
-            yield from self._advance(chunk_watermark)
+            yield from self._lane.advance(chunk_watermark)
             self._purge(chunk_watermark)
-        self._go_over_to(self._executor.after_push(self._horizon))
-        yield from self._advance(watermark)
-        self._catch_up(_CAUGHT_UP_IN_A_PUSH)
+        self._lane = self._lane.after_push(self._horizon)
+        yield from self._lane.advance(watermark)
+        self._lane.catch_up_some()
+        if self._running != before:
+            self._forget_unused_indexes()
 
-    def _advance(self, watermark: int) -> Iterator[pa.Table]:
-        if self._stage.closes(watermark):
-            self._catch_up()
-        yield from self._stage.advance(watermark)
-
-    def _catch_up(self, limit: int | None = None) -> None:
-        """Have the stage take results of up to so many rows of its backlog, or of all of them."""
-        while self._backlog is not None:
-            for combos in self._backlog.find_some(_CAUGHT_UP_AT_ONCE if limit is None else limit):
-                for _ in self._stage.take(combos):
-                    raise AssertionError("a stage that starts from live results gives them out in steps")
-            if len(self._backlog) == 0:
-                self._backlog = None
-                self._forget_unused_indexes()
-            if limit is not None:
-                break
+    @property
+    def _running(self) -> tuple[Lane, Executor, bool]:
+        """What decides which indexes are used."""
+        return self._lane, self.executor, self._lane.is_catching_up
 
     def _read(self, rows_of: Mapping[str, StreamRows]) -> dict[int, Reading]:
         readings: dict[int, Reading] = {}
@@ -180,22 +174,18 @@ class Pipeline:
         for number, rows in arrived.items():
             renumbering = self._windows[number].make_room(len(rows), self._horizon)
             if renumbering is not None:
-                self._executor.renumber(number, renumbering)
-                self._stage.renumber(number, renumbering)
-                if self._backlog is not None:
-                    self._backlog.renumber(number, renumbering)
+                self._lane.renumber(number, renumbering)
         deltas: dict[int, Delta] = {}
         for number, rows in arrived.items():
             first = self._windows[number].append(rows)
             deltas[number] = Delta.of_window_rows(number, first, rows, self._windows)
-        for combos in self._executor.process(deltas, self._horizon):
-            yield from self._stage.take(combos)
+        yield from self._lane.process(deltas, self._horizon)
 
     def _purge(self, watermark: int) -> None:
-        self._horizon = max(self._horizon, min(watermark, self._stage.keeps_from()))
+        self._horizon = max(self._horizon, min(watermark, self._lane.keeps_from()))
         for window in self._windows:
             window.purge(self._horizon)
-        self._executor.purge(self._horizon)
+        self._lane.purge(self._horizon)
 
     def stats(self) -> list[StateStats]:
         """The size of every base window and join state, and of the output stage if it keeps anything."""
@@ -203,10 +193,7 @@ class Pipeline:
             StateStats(quoted(relation.alias), "window", len(window), window.nbytes, 0, (relation.alias,))
             for relation, window in zip(self._query.inputs, self._windows, strict=True)
         ]
-        kept = self._stage.nbytes
-        waiting = 0 if self._backlog is None else len(self._backlog)
-        output = [StateStats("output", "output", 0, kept, waiting, ())] if kept or waiting else []
-        return windows + self._executor.state_stats() + output
+        return windows + self._lane.state_stats()
 
     def work(self) -> Work:
         """What windows, joins and states have done so far."""
@@ -226,7 +213,7 @@ class Pipeline:
         }
         inputs = zip(self._query.inputs, self._windows, strict=True)
         tables = {relation.alias: make_window_table(window, self._horizon) for relation, window in inputs}
-        return Snapshot.of(meta | {"numbers": numbers}, tables, *self._stage.snapshot())
+        return Snapshot.of(meta | {"numbers": numbers}, tables, *self._lane.held.snapshot())
 
     def go_on(self, snapshot: Snapshot, watermark: int) -> None:
         """Go on where a snapshot was taken, and the watermark was this, every join state being a hole."""
@@ -240,29 +227,29 @@ class Pipeline:
             rows = read_stored_rows(self.readers[number], relation.alias, stored, self._horizon, ordinal)
             self._windows[number].make_room(len(rows), self._horizon)
             self._windows[number].append(rows)
-        self._stage.restore(StoredStage(snapshot.held, snapshot.stage))
-        self._executor = self._started(self.plan, self._executor.kind)
-        if self._stage.starts_from_live_results:
-            self._begin_stage_at(watermark)
-            self._backlog = Backlog(self._query, self._windows)
+        self._lane.held.restore(StoredStage(snapshot.held, snapshot.stage))
+        if self._lane.held.starts_from_live_results:
+            begin_at(self._lane.held, watermark)
+        self._start_again(self.plan.fragment_inputs)
 
-    def _begin_stage_at(self, watermark: int) -> None:
-        """Have the stage go on where another has ended; what it has of closed steps, of static tables, is out."""
-        for _ in self._stage.advance(watermark):
-            pass
+    def _start_again(self, fragments: Iterable[tuple[int, ...]]) -> None:
+        """Go on with the windows alone; if the stage starts from live results, with those of some fragments."""
+        stage, catch_up = self._lane.held, None
+        if stage.starts_from_live_results:
+            catch_up = CatchUp(stage, Backlog(self._query, self._windows, fragments))
+        self._lane = SingleLane(self._started(self.plan, self.executor.kind), stage, catch_up)
 
     def go_on_from(self, accepted: Mapping[str, StreamRows], watermark: int) -> None:
         """Go on after rows whose results are out already, every join state being a hole."""
         assert not self._query.tracks_arrivals, "rows alone do not tell their arrival numbers"
-        self._begin_stage_at(watermark)
-        self._horizon = min(watermark, self._stage.keeps_from())
+        begin_at(self._lane.held, watermark)
+        self._horizon = min(watermark, self._lane.keeps_from())
         for chunk in cut_by_bytes(Chunk(dict(accepted))):
             for number, reading in self._read(chunk.rows).items():
                 self._windows[number].make_room(len(reading.rows), self._horizon)
                 self._windows[number].append(reading.rows)
-        self._executor = self._started(self.plan, self._executor.kind)
-        if self._stage.starts_from_live_results:
-            self._backlog = Backlog(self._query, self._windows, has_tables=False)  # the stage has taken these
+        # What consists of static tables alone the stage has taken.
+        self._start_again([inputs for inputs in self.plan.fragment_inputs if not is_static(self._query, inputs)])
 
     def _started(self, plan: Plan, kind: ExecutorKind) -> Executor:
         """An executor that has nothing but the windows: whatever its states should hold is missing."""

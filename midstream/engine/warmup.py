@@ -16,7 +16,7 @@ from midstream.cql.model import Aggregate, Literal
 from midstream.engine.compiling import all_kernels, tell_compiling
 from midstream.engine.operators.aggregates import make_accumulator
 from midstream.engine.operators.aggregates.pairs import Pairs
-from midstream.kernels import partition, sets, sums
+from midstream.kernels import changes, partition, sets, sums
 from midstream.kernels.types import Combos
 from midstream.state.join_state import Access, JoinState
 from midstream.state.missing import Box, Cause
@@ -77,6 +77,7 @@ def warm_up(run: Callable[[str, dict[str, pa.Schema], list[dict[str, pa.Table]]]
         _accumulate()
         _add_totals()
         _combine()
+        _represent()
 
 
 def _renumber_a_box() -> None:
@@ -131,6 +132,12 @@ def _combine() -> None:
     offsets, moments, signs = np.array([0, 2]), np.array([1, 2]), np.array([1, -1])
     program = np.array([0, 1, sets.UNION])
     sets.find_runs((offsets, moments, signs), np.zeros(2, np.int64), np.zeros((1, 2), np.int64), program, 0, 9)
+
+
+def _represent() -> None:
+    """What DISTINCT below a join does of a combination of one row."""
+    zeros = np.zeros(1, np.int64)
+    changes.keep_latest(zeros, zeros.reshape(1, 1), zeros, np.zeros((1, 1), np.int64), zeros.copy())
 
 
 def _rows(place: int) -> pa.Table:

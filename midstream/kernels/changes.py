@@ -186,6 +186,17 @@ def cut(firsts, lasts, step, cursor, rows, cut_firsts, cut_lasts):
 
 
 @kernel
+def keep_latest(whose, rows, ends, members, latest):
+    """Keep, for everyone, the row of `rows` that ends last: in `members`, and its end in `latest`."""
+    for i in range(whose.size):
+        who = whose[i]
+        if ends[i] >= latest[who]:
+            latest[who] = ends[i]
+            for k in range(rows.shape[1]):
+                members[who, k] = rows[i, k]
+
+
+@kernel
 def count_references(references, records, sign):
     """Count the records of everyone up or down."""
     for i in range(records.shape[0]):

@@ -9,12 +9,13 @@ import numpy as np
 import midstream as ms
 from midstream.engine.executors.protocol import Executor
 from midstream.engine.executors.registry import find_executor
+from midstream.engine.lane import Lane
 from midstream.engine.transition import Situation
 from midstream.errors import EngineError
 from midstream.migrate import Options, Strategy, Transition
 from midstream.migrate.parallel_track import Parallel, ParallelTrack
 from midstream.migrate.record import Recorder, Running
-from midstream.plan import parse_plan
+from midstream.plan import read_plan
 from midstream.state.window import Renumbering
 
 
@@ -61,22 +62,22 @@ def migrate_by(strategy: Strategy, engine: ms.Engine, plan: str, options: Option
 
     A race compares what strategies do by themselves, so none may give way to another.
     """
-    target = parse_plan(plan, engine.query.aliases)
+    target = read_plan(plan, engine.query)
     kind = find_executor("tree", "lab")
     recorder = Recorder(
         strategy.name, strategy.unit, Running(str(engine.plan), engine.executor), Running(str(target), kind.name)
     )
 
-    def begin(situation: Situation) -> Executor:
+    def begin(situation: Situation) -> Lane:
         transition = Transition(situation, target, kind, options or Options(), recorder)
-        refusal = strategy.refusal(transition.proposal)
+        refusal = strategy.reason_against(transition.proposal)
         if refusal is not None:
             raise EngineError(f"migrate: {refusal}")
         situation.held.release()
         began = time.perf_counter()
-        executor = strategy.begin(transition)
+        lane = strategy.make(transition)
         recorder.spend(began)
-        return executor
+        return lane
 
     engine._pipeline.begin(begin)
     engine._migrations._recorders = [recorder]

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from midstream.engine.executors.protocol import Executor
+from midstream.engine.lane import Lane
 from midstream.errors import EngineError, did_you_mean, shown
 from midstream.migrate.jisc import JustInTime
 from midstream.migrate.options import OPTIONS, Option, Options
@@ -69,31 +70,31 @@ def check_own_kind(executor: Executor, plan: Plan, strategy: str | None) -> None
         raise EngineError(f"migrate: {refusal}")
 
 
-def begin_migration(strategy: Strategy, transition: Transition, strategies: Sequence[Strategy]) -> Executor:
+def begin_migration(strategy: Strategy, transition: Transition, strategies: Sequence[Strategy]) -> Lane:
     """What runs from now on; an error that says which of the strategies work instead if this one cannot do it.
 
     A strategy that would have more than `MOST_PLANS` plans run at once gives way to jisc, and the record says so.
     """
     situation, proposal = transition.situation, transition.proposal
-    refusal = strategy.refusal(proposal)
+    refusal = strategy.reason_against(proposal)
     if refusal is not None:
-        *most, last = [other.name for other in strategies if other.refusal(proposal) is None]
+        *most, last = [other.name for other in strategies if other.reason_against(proposal) is None]
         raise EngineError(f"migrate: {refusal}. Use {', '.join(most)} or {last}")
-    if strategy.runs_beside and situation.executor.plans_at_once >= MOST_PLANS:
+    if strategy.runs_beside and situation.lane.plans_at_once >= MOST_PLANS:
         note = f"{strategy.name} was asked for, but {MOST_PLANS} plans run at once already, the most there may be"
         strategy = JustInTime()
         transition.recorder.go_by(strategy.name, strategy.unit, note)
         _logger.warning("midstream: the migration to %s goes by %s: %s", transition.plan, strategy.name, note)
     situation.held.release()
     began = time.perf_counter()
-    executor = strategy.begin(transition)
+    lane = strategy.make(transition)
     transition.recorder.spend(began)
-    return executor
+    return lane
 
 
-def give_way(recorders: Sequence[Recorder], executor: Executor) -> None:
+def give_way(recorders: Sequence[Recorder], migrations: Iterable[object]) -> None:
     """Migrations that are no part of what runs, and have not ended, were replaced by a later one."""
-    under_way = list(executor.migrations())
+    under_way = list(migrations)
     for recorder in recorders:
         if not any(recorder is token for token in under_way):
             recorder.give_way()

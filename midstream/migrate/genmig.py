@@ -6,6 +6,10 @@ reaches T. Both variants treat a plan as a black box: rows with intervals go in,
 
 `genmig` cuts at T what it gives to the plans, and joins the two halves of a result by its row numbers.
 `genmig-reference-point` cuts nothing: a result belongs to the plan on whose side of T it begins.
+
+Where operators below joins move, each plan has a stage of its own, and T is rounded up to a step: steps before T are
+closed by the stage of the old plan, those from T on by that of the new one. Results are cut where a step ends anyway,
+so no halves have to be joined; `genmig` alone can do it.
 """
 
 from __future__ import annotations
@@ -17,9 +21,12 @@ from numpy.typing import NDArray
 
 from midstream.engine.executors.protocol import Executor, PlanExecutor
 from midstream.engine.input.watermark import NONE_YET
+from midstream.engine.joins.backlog import is_static
 from midstream.engine.joins.combos import Delta, select
+from midstream.engine.lane import Lane, SingleLane
 from midstream.engine.transition import Proposal, Situation
 from midstream.kernels.types import LARGEST, Combos
+from midstream.migrate.lanes import TwoLanes, find_split
 from midstream.migrate.record import MICROSECONDS, Recorder
 from midstream.migrate.strategy import CostModel, Strategy, Transition
 from midstream.migrate.tracks import TwoTracks, select_counted
@@ -39,8 +46,29 @@ class GenMig(Strategy):
     def refusal(self, proposal: Proposal) -> str | None:
         return _refusal(self.name, proposal)
 
+    def refusal_to_move(self, proposal: Proposal) -> str | None:
+        if find_split(proposal.latest_end(), proposal.query) > LARGEST:
+            return f"{self.name} needs a step that begins after every old row, and one of them ends in the last step"
+        return None
+
     def begin(self, transition: Transition) -> Executor:
         return _begin(transition, _Coalesced)
+
+    def begin_moving(self, transition: Transition) -> Lane:
+        found, since = transition.situation, transition.tails()
+        has_old_rows = any(mark > found.windows[number].head for number, mark in since.items())
+        split = found.lane.keeps_from()
+        if has_old_rows:
+            split = max(split, find_split(found.latest_end(), found.query))
+        executor = transition.fresh(since)
+        tables = [inputs for inputs in transition.plan.fragment_inputs if is_static(found.query, inputs)]
+        stage, catch_up = found.begin_stage(transition.plan, split, tables)
+        new = SingleLane(executor, stage, catch_up)
+        if has_old_rows:
+            return TwoLanes(found.lane, new, transition.recorder, split, _find_start(found))
+        transition.recorder.begin(0)
+        transition.recorder.end()
+        return new
 
 
 class GenMigReferencePoint(Strategy):
@@ -53,6 +81,13 @@ class GenMigReferencePoint(Strategy):
 
     def refusal(self, proposal: Proposal) -> str | None:
         return _refusal(self.name, proposal)
+
+    def refusal_to_move(self, proposal: Proposal) -> str | None:
+        return (
+            f"{self.name} decides by where a result begins, and what an operator gives out begins and ends where its "
+            "snapshot changes, not where rows do: where operators below joins move, what lasts beyond the split time "
+            "would come out wrong"
+        )
 
     def begin(self, transition: Transition) -> Executor:
         return _begin(transition, _ByReferencePoint)

@@ -1,5 +1,8 @@
 """JISC, just-in-time state completion: states that are new in the plan start empty and fill as they are probed.
 
+Where operators move, what they keep starts empty too, and takes the live results that the base windows have: some after
+each push, the rest before a step closes.
+
 After each push more holes are filled in the background if probes have filled few, so that the migration comes to an end
 even if some rows are never probed. With a budget of 0 it is pure JISC: what is never probed is never filled, and
 expires.
@@ -10,9 +13,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from midstream.engine.executors.protocol import Executor, ExecutorKind, HandedOver, IndexUsed, PlanExecutor
+from midstream.engine.executors.protocol import (
+    Executor,
+    ExecutorKind,
+    FillCounts,
+    HandedOver,
+    IndexUsed,
+    PlanExecutor,
+)
 from midstream.engine.joins.combos import Delta
+from midstream.engine.lane import CatchUp, Lane, SingleLane
 from midstream.engine.stats import StateStats
+from midstream.engine.transition import Proposal
 from midstream.kernels.types import Combos
 from midstream.migrate.options import BUDGET, Options
 from midstream.migrate.record import UNFILLED_ROWS, Recorder
@@ -37,27 +49,60 @@ class JustInTime(Strategy):
     cost_model = CostModel.OVER_PUSHES
     options = (BUDGET,)
 
+    def refusal_to_move(self, proposal: Proposal) -> str | None:
+        return None
+
     def begin(self, transition: Transition) -> Executor:
-        cause = Cause("migration")
-        executor = transition.successor(cause)
-        holes = executor.holes(cause)
-        transition.recorder.begin(holes)
-        if holes:
-            return Filling(executor, cause, transition.options, transition.recorder)
-        transition.recorder.end()
-        return executor
+        return _fill(transition, None)
+
+    def begin_moving(self, transition: Transition) -> Lane:
+        """A new stage starts from the live results, as after a restore; they are filled beside the states."""
+        stage, catch_up = transition.successor_stage()
+        return SingleLane(_fill(transition, catch_up), stage, catch_up, is_in_background=True)
+
+
+def _fill(transition: Transition, catch_up: CatchUp | None) -> Executor:
+    cause = Cause("migration")
+    filling = Filling(transition.successor(cause), cause, transition.options, transition.recorder, catch_up)
+    holes = filling.holes()
+    transition.recorder.begin(holes)
+    if holes:
+        return filling
+    transition.recorder.end()
+    return filling.executor
 
 
 class Filling:
-    """A plan whose states lack something because of this migration; after each push some of it is filled."""
+    """A plan whose states lack something because of this migration; after each push some of it is filled.
 
-    def __init__(self, executor: PlanExecutor, cause: Cause, options: Options, recorder: Recorder):
+    So is what a new stage has to catch up with.
+    """
+
+    def __init__(
+        self,
+        executor: PlanExecutor,
+        cause: Cause,
+        options: Options,
+        recorder: Recorder,
+        catch_up: CatchUp | None = None,
+    ):
         self.executor = executor
         self._cause = cause
+        self._catch_up = catch_up
         self._options = options
         self.recorder = recorder
         self._rows = 0
-        self._filled_before = executor.filled.rows
+        self._filled_before = self._filled.rows
+
+    @property
+    def _filled(self) -> FillCounts:
+        filled, caught = self.executor.filled, self._catch_up
+        return filled if caught is None else FillCounts(filled.rows + caught.rows, filled.entries + caught.results)
+
+    def holes(self) -> int:
+        """What is left to fill."""
+        waiting = 0 if self._catch_up is None else len(self._catch_up)
+        return self.executor.holes(self._cause) + waiting
 
     @property
     def kind(self) -> ExecutorKind:
@@ -80,7 +125,7 @@ class Filling:
     def after_push(self, horizon: int) -> Executor:
         began = time.perf_counter()
         self._fill_in_the_background(began, horizon)
-        filled, holes = self.executor.filled, self.executor.holes(self._cause)
+        filled, holes = self._filled, self.holes()
         self._rows = 0
         self._filled_before = filled.rows
         self.recorder.spend(began)
@@ -93,17 +138,23 @@ class Filling:
     def _fill_in_the_background(self, began: float, horizon: int) -> None:
         seconds, holes = self._options.budget_seconds, self._options.budget_holes
         if seconds is None and holes is None:
-            probed = self.executor.filled.rows - self._filled_before
+            probed = self._filled.rows - self._filled_before
             holes = max(LEAST_HOLES, int(self._rows * HOLES_PER_ROW)) - probed
-        while self.executor.lacks_entries(self._cause):
+        while self.executor.lacks_entries(self._cause) or self._catch_up:
             if seconds is not None and time.perf_counter() - began >= seconds:
                 return
             limit = _SLICE if holes is None else min(_LARGE_SLICE, holes)
             if limit <= 0:
                 return
-            filled = self.executor.fill_some(limit, horizon, self._cause)
+            filled = self._fill_some(limit, horizon)
             if holes is not None:
                 holes -= filled
+
+    def _fill_some(self, limit: int, horizon: int) -> int:
+        if self.executor.lacks_entries(self._cause):
+            return self.executor.fill_some(limit, horizon, self._cause)
+        assert self._catch_up is not None
+        return self._catch_up.take_some(limit)
 
     @property
     def plans_at_once(self) -> int:

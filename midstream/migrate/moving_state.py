@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from midstream.engine.executors.protocol import Executor
+from midstream.engine.lane import CatchUp, Lane, SingleLane
+from midstream.engine.transition import Proposal
 from midstream.migrate.record import UNFILLED_ROWS
 from midstream.migrate.strategy import CostModel, Strategy, Transition
 from midstream.state.missing import Cause
@@ -15,11 +17,28 @@ class MovingState(Strategy):
     unit = UNFILLED_ROWS
     cost_model = CostModel.AT_ONCE
 
+    def refusal_to_move(self, proposal: Proposal) -> str | None:
+        return None
+
     def begin(self, transition: Transition) -> Executor:
-        cause = Cause("migration")
-        executor = transition.successor(cause)
-        transition.recorder.begin(executor.holes(cause))
-        executor.complete(cause, transition.situation.horizon)
-        transition.recorder.count_computed(executor.filled.rows, executor.filled.entries)
-        transition.recorder.end()
-        return executor
+        return _complete(transition, None)
+
+    def begin_moving(self, transition: Transition) -> Lane:
+        """A new stage takes all live results at once."""
+        stage, catch_up = transition.successor_stage()
+        return SingleLane(_complete(transition, catch_up), stage)
+
+
+def _complete(transition: Transition, catch_up: CatchUp | None) -> Executor:
+    cause = Cause("migration")
+    executor = transition.successor(cause)
+    waiting = 0 if catch_up is None else len(catch_up)
+    transition.recorder.begin(executor.holes(cause) + waiting)
+    executor.complete(cause, transition.situation.horizon)
+    rows, entries = executor.filled.rows, executor.filled.entries
+    if catch_up is not None:
+        catch_up.take_all()
+        rows, entries = rows + catch_up.rows, entries + catch_up.results
+    transition.recorder.count_computed(rows, entries)
+    transition.recorder.end()
+    return executor

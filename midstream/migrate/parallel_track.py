@@ -40,6 +40,12 @@ class ParallelTrack(Strategy):
                 )
         return None
 
+    def refusal_to_move(self, proposal: Proposal) -> str | None:
+        return (
+            "parallel-track tells the results of both plans apart by their rows, old or new, and what an operator "
+            "gives out has no rows: where operators below joins move, a row could come out twice at one moment"
+        )
+
     def begin(self, transition: Transition) -> Executor:
         found = transition.situation
         if transition.options.hold and found.query.step is not None:

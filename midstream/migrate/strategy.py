@@ -6,8 +6,10 @@ import abc
 import enum
 from dataclasses import dataclass
 
-from midstream.engine.executors.branched import make_executor
+from midstream.engine.executors.fragmented import make_executor
 from midstream.engine.executors.protocol import Executor, ExecutorKind, PlanExecutor
+from midstream.engine.lane import CatchUp, Lane
+from midstream.engine.operators.held import HeldBack
 from midstream.engine.transition import Proposal, Situation
 from midstream.migrate.options import Option, Options
 from midstream.migrate.record import Recorder
@@ -56,6 +58,14 @@ class Transition:
         executor.start(cause, running.hand_over() if running.knows_all_rows else ())
         return executor
 
+    def successor_stage(self) -> tuple[HeldBack, CatchUp]:
+        """A stage of the new plan that goes on from the oldest open step, and what it has to take for that.
+
+        What the stages that run have taken for open steps is dropped: the base windows are enough.
+        """
+        found = self.situation
+        return found.begin_stage(self.plan, found.lane.keeps_from(), self.plan.fragment_inputs)
+
     def tails(self) -> dict[int, int]:
         """The id that the next row of each stream will get; static tables are neither old nor new and left out."""
         inputs = zip(self.situation.query.inputs, self.situation.windows, strict=True)
@@ -92,6 +102,25 @@ class Strategy(abc.ABC):
         """Why it cannot make this transition, or None; the caller is told which strategies can."""
         return None
 
+    def refusal_to_move(self, proposal: Proposal) -> str | None:
+        """Why it cannot move operators, or None; asked beside `refusal` where operators move."""
+        return f"{self.name} changes the order of joins alone, and here operators below joins move"
+
     @abc.abstractmethod
     def begin(self, transition: Transition) -> Executor:
-        """Make the transition; what runs from now on."""
+        """Make a transition in which no operator moves; the executor that runs from now on."""
+
+    def begin_moving(self, transition: Transition) -> Lane:
+        """Make a transition in which operators move; what runs from now on."""
+        raise NotImplementedError(f"{self.name} refuses to move operators")
+
+    def reason_against(self, proposal: Proposal) -> str | None:
+        """Why it cannot make this transition, whether operators move or not; None if it can."""
+        refusal = self.refusal(proposal)
+        return self.refusal_to_move(proposal) if refusal is None and proposal.moves_operators else refusal
+
+    def make(self, transition: Transition) -> Lane:
+        """Make the transition, which it has not refused; what runs from now on."""
+        if transition.proposal.moves_operators:
+            return self.begin_moving(transition)
+        return transition.situation.lane.run(self.begin(transition))

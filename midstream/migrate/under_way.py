@@ -61,13 +61,13 @@ class Migrations:
                 chosen, Transition(situation, plan, kind, options, recorder), self._strategies
             )
         )
-        begin.give_way(self._recorders, pipeline.executor)
+        begin.give_way(self._recorders, pipeline.migrations())
         self._recorders.append(recorder)
         return recorder
 
     def after_push(self, pipeline: Pipeline) -> None:
         """A push has passed; the latest migration may have ended those before it."""
-        begin.give_way(self._recorders[:-1], pipeline.executor)
+        begin.give_way(self._recorders[:-1], pipeline.migrations())
 
     def finish(self) -> None:
         """The input has ended, and with it every migration."""

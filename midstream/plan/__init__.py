@@ -4,12 +4,13 @@ from midstream.plan.choose import default_plan
 from midstream.plan.draw import draw, outline
 from midstream.plan.fitting import fit_plan, read_plan
 from midstream.plan.notation import parse_plan
-from midstream.plan.tree import Join, Leaf, Node, Plan, SetNode
+from midstream.plan.tree import Join, Leaf, Node, OperatorNode, Plan, SetNode
 
 __all__ = [
     "Join",
     "Leaf",
     "Node",
+    "OperatorNode",
     "Plan",
     "SetNode",
     "default_plan",

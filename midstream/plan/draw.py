@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from midstream.plan.tree import Leaf, Node, Plan, SetNode
+from midstream.plan.tree import Leaf, Node, OperatorNode, Plan, SetNode, children_of
 
 JOIN = "⋈"
 _GAP = 3
@@ -40,10 +40,9 @@ def draw(plan: Plan, label: Label | None = None) -> str:
     done: dict[Node, _Block] = {}
     for node in plan.nodes():
         head = [symbol_of(plan, node), *(label(node).splitlines() if label else ())]
-        if isinstance(node, Leaf):
-            done[node] = _column(head)
-        else:
-            done[node] = _below(_column(head), _beside(done.pop(node.left), done.pop(node.right)))
+        below = [done.pop(child) for child in children_of(node)]
+        own = _column(head)
+        done[node] = _below(own, _beside(*below) if len(below) == 2 else _under(*below)) if below else own
     lines = [line.rstrip() for line in done[plan.root].lines]
     margin = min(len(line) - len(line.lstrip()) for line in lines if line)
     return "\n".join(line[margin:] for line in lines)
@@ -66,18 +65,19 @@ def outline(plan: Plan, label: Label | None = None) -> str:
         node, first, rest = pending.pop()
         texts = (label(node).splitlines() if label else []) or [""]
         rows.append((first + symbol_of(plan, node), texts[0]))
-        below = rest if isinstance(node, Leaf) else rest + "│"
-        rows += [(below, text) for text in texts[1:]]
-        if not isinstance(node, Leaf):
-            pending.append((node.right, rest + "└─ ", rest + "   "))
-            pending.append((node.left, rest + "├─ ", rest + "│  "))
+        children = children_of(node)
+        rows += [(rest + "│" if children else rest, text) for text in texts[1:]]
+        for child in reversed(children):
+            is_last = child is children[-1]
+            branch, rail = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
+            pending.append((child, rest + branch, rest + rail))
     width = max(len(tree) for tree, _ in rows) + 4
     return "\n".join(f"{tree:<{width}}{text}".rstrip() for tree, text in rows)
 
 
 def symbol_of(plan: Plan, node: Node) -> str:
-    """What a node is drawn as: an alias, the sign of a join, or the word of a set operation."""
-    if isinstance(node, SetNode):
+    """What a node is drawn as: an alias, the sign of a join, or the word of an operator or a set operation."""
+    if isinstance(node, SetNode | OperatorNode):
         return node.word
     return plan.text(node) if isinstance(node, Leaf) else JOIN
 
@@ -104,6 +104,11 @@ def _beside(left: _Block, right: _Block) -> _Block:
         after = right.lines[row] if row < len(right.lines) else ""
         lines.append(f"{before.ljust(start)}{after}".ljust(width))
     return _Block(tuple(lines), width, foot)
+
+
+def _under(body: _Block) -> _Block:
+    """A subtree under the line to it."""
+    return _Block(((" " * body.centre + "│").ljust(body.width), *body.lines), body.width, body.centre)
 
 
 def _below(head: _Block, body: _Block) -> _Block:

@@ -1,7 +1,8 @@
 """Plan text: ``((R S) T) U``, read and checked; `str(plan)` writes it.
 
 A plan is two parts side by side, and a part is an input's alias or a pair in parentheses. Between two parts may stand a
-set operation: ``union``, ``minus`` or ``intersect``. The outer parentheses may be left out, words match without regard
+set operation: ``union``, ``minus`` or ``intersect``; before parentheses an operator: ``distinct(a b)`` or
+``group(a b)``. The outer parentheses may be left out, words match without regard
 to case, and an alias that is not one plain word, or is the word of an operator, stands in double quotes or backticks, a
 quote inside it doubled. Reading goes from left to right with a stack of open parentheses, so the depth of
 a plan is not limited by the depth of Python's own stack.
@@ -14,8 +15,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from midstream.errors import PlanError, did_you_mean, shown
-from midstream.plan.tree import OPERATOR_WORDS, SET_WORDS, Join, Leaf, Node, Plan, SetNode, notation_of, quoted
+from midstream.plan.tree import (
+    OPERATOR_WORDS,
+    SET_WORDS,
+    UNARY_WORDS,
+    Join,
+    Leaf,
+    Node,
+    OperatorNode,
+    Plan,
+    SetNode,
+    notation_of,
+    quoted,
+)
 
+_OPENS, _OPENS_AT_ONCE = re.compile(r"\s*\("), re.compile(r"\(")
 _TOKEN = re.compile(
     r"""\s*(?: (?P<open>\() | (?P<close>\)) | "(?P<double>(?:[^"]|"")*)" | `(?P<backtick>(?:[^`]|``)*)`
            | (?P<word>[^\s()"`,]+) | (?P<other>\S) | $)""",
@@ -34,10 +48,11 @@ class _Token:
 class _Group:
     """An open parenthesis, or the whole text: where it is, where its first part is, and what was read so far.
 
-    `words` are the set operations, each with how many parts stand before it.
+    `words` are the set operations, each with how many parts stand before it; `operator` stands before the parenthesis.
     """
 
     at: int
+    operator: str | None = None
     first: int = 0
     parts: list[Node] = field(default_factory=list)
     words: list[tuple[int, _Token]] = field(default_factory=list)
@@ -51,12 +66,15 @@ class _Group:
 def parse_plan(text: str, aliases: Sequence[str], has_sets: bool = True) -> Plan:
     """The plan that a text describes, over the inputs `aliases` in the order of FROM.
 
-    For a query without set operations (`has_sets`) a word such as union is an alias like any other.
+    For a query without set operations (`has_sets`) a word such as union is an alias like any other; distinct and group
+    are no aliases where a parenthesis follows at once.
 
     >>> print(parse_plan("(r s) t", ["R", "S", "T"]))
     ((R S) T)
     >>> print(parse_plan("(R S) union T", ["R", "S", "T"]))
     ((R S) union T)
+    >>> print(parse_plan("distinct(R) (S T)", ["R", "S", "T"]))
+    (distinct(R) (S T))
     >>> parse_plan("(R X) T", ["R", "S", "T"])
     Traceback (most recent call last):
     midstream.errors.PlanError: plan: unknown input 'X' at column 4; inputs: R, S, T
@@ -81,14 +99,19 @@ class _Reader:
 
     def read(self) -> Node:
         groups = [_Group(0)]
+        operator: _Token | None = None
         for token in self._tokens():
             if token.kind == "open":
-                groups.append(_Group(token.at))
+                groups.append(_Group(token.at) if operator is None else _Group(operator.at, operator.value.lower()))
+                operator = None
+            elif token.kind == "before":
+                operator = token
             elif token.kind == "close":
                 if len(groups) == 1:
                     raise self._error(f"')' {self._where(token.at)} closes nothing; take it out or open it with '('")
                 group = groups.pop()
-                groups[-1].add(self._pair(group), group.at)
+                part = self._pair(group)
+                groups[-1].add(part if group.operator is None else OperatorNode(group.operator, part), group.at)
             elif token.kind == "operator":
                 groups[-1].words.append((len(groups[-1].parts), token))
             else:
@@ -110,6 +133,10 @@ class _Reader:
                 yield _Token("alias", value.replace(quote * 2, quote), match.start(kind) - 1)
             elif kind == "word":
                 is_alias = not self.has_sets and value.lower() in self.numbers
+                opens = (_OPENS_AT_ONCE if is_alias else _OPENS).match(self.text, position)
+                if value.lower() in UNARY_WORDS and opens:
+                    yield _Token("before", value, match.start(kind))
+                    continue
                 is_operator = value.lower() in OPERATOR_WORDS and not is_alias
                 yield _Token("operator" if is_operator else "alias", value, match.start(kind))
             elif kind == "other":
@@ -157,9 +184,9 @@ class _Reader:
             raise self._error(f"{token.value!r} {self._where(token.at)}: the query has no set operation; leave it out")
         if word in SET_WORDS and is_between_two:
             return
-        right = f"stands between two parts, as in (a {word} b)" if word in SET_WORDS else "is no part of a plan yet"
+        stands = f"between two parts, as in (a {word} b)" if word in SET_WORDS else f"before parentheses: {word}(a b)"
         hint = f'; the input of that name is written "{token.value}"' if word in self.numbers else ""
-        raise self._error(f"{token.value!r} {self._where(token.at)} {right}{hint}")
+        raise self._error(f"{token.value!r} {self._where(token.at)} stands {stands}{hint}")
 
     @staticmethod
     def _example(parts: Sequence[str]) -> str:

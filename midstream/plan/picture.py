@@ -6,12 +6,12 @@ It has no scripts and loads nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from midstream.plan.draw import symbol_of
-from midstream.plan.tree import Leaf, Node, Plan
+from midstream.plan.tree import Leaf, Node, Plan, children_of
 
 AMBER = "#d97706"
 _BLUE = "#3b82f6"
@@ -60,8 +60,8 @@ def draw_picture(plan: Plan, card: Callable[[Node], Card] | None = None) -> str:
     tell = card or (lambda node: Card(symbol_of(plan, node)))
     done: dict[Node, _Subtree] = {}
     for node in plan.nodes():
-        below = None if isinstance(node, Leaf) else _beside(done.pop(node.left), done.pop(node.right))
-        done[node] = _with_card(tell(node), below, isinstance(node, Leaf))
+        below = [done.pop(child) for child in children_of(node)]
+        done[node] = _with_card(tell(node), _beside(below) if below else None, isinstance(node, Leaf))
     drawn = done[plan.root]
     width, height = drawn.width + 2 * _MARGIN, drawn.height + 2 * _MARGIN
     body = "".join(f'<g transform="translate({x:.1f} {y:.1f})">{text}</g>' for x, y, text in drawn.parts)
@@ -85,20 +85,21 @@ def _with_card(card: Card, below: _Subtree | None, is_leaf: bool) -> _Subtree:
     return _Subtree(((middle - card.width / 2, 0.0, own[2]), *moved), width, top + below.height, middle)
 
 
-def _beside(left: _Subtree, right: _Subtree) -> _Subtree:
-    """Two subtrees side by side under the lines to them, which start in their middle."""
-    start = left.width + _GAP
-    ends = (left.middle, start + right.middle)
-    middle = sum(ends) / 2
+def _beside(below: Sequence[_Subtree]) -> _Subtree:
+    """One or two subtrees side by side under the lines to them, which start in their middle."""
+    starts = [0.0, below[0].width + _GAP][: len(below)]
+    ends = [start + subtree.middle for start, subtree in zip(starts, below, strict=True)]
+    middle = sum(ends) / len(ends)
     lines = [
         f'<path d="M{middle:.1f} 0C{middle:.1f} {_DROP / 2} {end:.1f} {_DROP / 2} {end:.1f} {_DROP}" fill="none" '
         'stroke="currentColor" stroke-opacity="0.45"/>'
         for end in ends
     ]
     parts = [(0.0, 0.0, "".join(lines))]
-    parts += [(x, y + _DROP, text) for x, y, text in left.parts]
-    parts += [(x + start, y + _DROP, text) for x, y, text in right.parts]
-    return _Subtree(tuple(parts), start + right.width, _DROP + max(left.height, right.height), middle)
+    for start, subtree in zip(starts, below, strict=True):
+        parts += [(x + start, y + _DROP, text) for x, y, text in subtree.parts]
+    height = _DROP + max(subtree.height for subtree in below)
+    return _Subtree(tuple(parts), starts[-1] + below[-1].width, height, middle)
 
 
 def _draw_subtree(card: Card, is_leaf: bool) -> str:

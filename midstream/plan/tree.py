@@ -19,21 +19,35 @@ The branches of a set operation are trees of their own, and set operations stand
        ⋈     T
      ┌─┴─┐
      R   S
+
+DISTINCT may also stand below a join. Such operators and the joins above them cut a plan into *fragments*, subtrees of
+joins alone: what a state inside a fragment holds still depends on its inputs alone::
+
+        ⋈
+     ┌──┴───┐
+  distinct  ⋈         fragments: (R S), which goes into the operator, and (T U)
+     │     ┌┴┐
+     ⋈     T U
+    ┌┴┐
+    R S
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 from midstream.errors import PlanError, shown
 
 #: The words of set operations in plan text; EXCEPT is called minus.
 SET_WORDS = ("union", "minus", "intersect")
+#: The words of operators that stand before their parentheses, as in distinct(a b).
+UNARY_WORDS = ("distinct", "group")
 #: Words that are no aliases unless they are quoted.
-OPERATOR_WORDS = (*SET_WORDS, "distinct", "group")
+OPERATOR_WORDS = (*SET_WORDS, *UNARY_WORDS)
 _PLAIN = re.compile(r'[^\s()"`,]+')
 
 
@@ -93,12 +107,44 @@ class SetNode:
         object.__setattr__(self, "inputs", self.left.inputs | self.right.inputs)
 
 
-Node = Leaf | Join | SetNode
+@dataclass(frozen=True)
+class OperatorNode:
+    """An operator over one subtree, by its word in plan text: DISTINCT or a grouping.
+
+    >>> sorted(OperatorNode("distinct", Join(Leaf(0), Leaf(1))).inputs)
+    [0, 1]
+    """
+
+    word: str
+    below: Node
+    inputs: frozenset[int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.word not in UNARY_WORDS:
+            raise PlanError(f"plan: {shown(self.word)} is no operator; give one of {', '.join(UNARY_WORDS)}")
+        _check_tree(self.below)
+        object.__setattr__(self, "inputs", self.below.inputs)
+
+
+Node = Leaf | Join | SetNode | OperatorNode
+#: What tells whether operators stand in the same places, and what they are joined with: see `Plan.skeleton`.
+Skeleton: TypeAlias = Hashable
 
 
 def _check_tree(node: Node) -> None:
-    if not isinstance(node, Leaf | Join | SetNode):
+    if not isinstance(node, Leaf | Join | SetNode | OperatorNode):
         raise PlanError(f"plan: {shown(node)} is no tree; give a Join of two trees, or a Leaf")
+
+
+def children_of(node: Node) -> tuple[Node, ...]:
+    """The subtrees right below a node, from left to right.
+
+    >>> children_of(Join(Leaf(0), Leaf(1)))
+    (Leaf(input=0), Leaf(input=1))
+    """
+    if isinstance(node, Leaf):
+        return ()
+    return (node.below,) if isinstance(node, OperatorNode) else (node.left, node.right)
 
 
 @dataclass(frozen=True)
@@ -158,19 +204,69 @@ class Plan:
         return (node for node in self._post_order if isinstance(node, Join))
 
     @cached_property
-    def branches(self) -> tuple[Plan, ...]:
-        """The plans below the set operations, from left to right; the plan itself if there are none."""
-        if not isinstance(self.root, SetNode):
+    def fragments(self) -> tuple[Plan, ...]:
+        """The plans that executors run, in the order of FROM: the largest subtrees of joins alone.
+
+        That is the plan itself if it has no set operations and no operators below joins. A single input that is joined
+        with what an operator gives out is no fragment: its window is all that the join needs.
+
+        >>> plan = Plan(("R", "S", "T"), Join(OperatorNode("distinct", Join(Leaf(1), Leaf(0))), Leaf(2)))
+        >>> [str(fragment) for fragment in plan.fragments]
+        ['(S R)']
+        """
+        mixed = self._mixed
+        if not mixed:
             return (self,)
         roots: list[Node] = []
-        pending = [self.root.right, self.root.left]
+        pending: list[tuple[Node, bool]] = [(self.root, False)]
         while pending:
-            node = pending.pop()
-            if isinstance(node, SetNode):
-                pending += (node.right, node.left)
-            else:
+            node, is_joined = pending.pop()
+            if id(node) in mixed:
+                pending += [(child, isinstance(node, Join)) for child in children_of(node)]
+            elif not (is_joined and isinstance(node, Leaf)):
                 roots.append(node)
-        return tuple(BranchPlan(self.aliases, root) for root in roots)
+        return tuple(FragmentPlan(self.aliases, root) for root in sorted(roots, key=lambda root: min(root.inputs)))
+
+    @cached_property
+    def fragment_inputs(self) -> tuple[tuple[int, ...], ...]:
+        """The inputs of each fragment, in the order of FROM."""
+        return tuple(tuple(sorted(fragment.root.inputs)) for fragment in self.fragments)
+
+    @cached_property
+    def _mixed(self) -> frozenset[int]:
+        """The nodes that are, or have below them, something else than joins and inputs; by `id`."""
+        found: set[int] = set()
+        for node in self.nodes():
+            if isinstance(node, SetNode | OperatorNode) or any(id(child) in found for child in children_of(node)):
+                found.add(id(node))
+        return frozenset(found)
+
+    @cached_property
+    def has_lower_operators(self) -> bool:
+        """Whether an operator stands below a join."""
+        return any(isinstance(node, OperatorNode) for node in self.nodes())
+
+    @cached_property
+    def skeleton(self) -> Skeleton:
+        """Which operators stand below joins, over which inputs, and what is joined with their results in what order.
+
+        As long as it is the same, only joins inside of fragments differ.
+
+        >>> texts = "distinct(R) (S T)", "(T S) distinct(R)", "(distinct(R) S) T"
+        >>> from midstream.plan import parse_plan
+        >>> one, turned, other = (parse_plan(text, "RST").skeleton for text in texts)
+        >>> one == turned, one == other
+        (True, False)
+        """
+        return _skeleton_of(self.root, self._mixed)
+
+    def without_operators(self) -> Plan:
+        """The same joins without the operators between them.
+
+        >>> print(Plan(("R", "S"), Join(OperatorNode("distinct", Leaf(0)), Leaf(1))).without_operators())
+        (R S)
+        """
+        return Plan(self.aliases, _without_operators(self.root)) if self.has_lower_operators else self
 
     def text(self, node: Node) -> str:
         """The notation of one subtree: `(R S)`."""
@@ -195,13 +291,42 @@ class Plan:
         while pending:
             node = pending.pop()
             found.append(node)
-            if not isinstance(node, Leaf):
-                pending += (node.left, node.right)
+            pending += children_of(node)
         return tuple(reversed(found))
 
 
-class BranchPlan(Plan):
-    """The plan of one branch of a set operation: a tree over some of the inputs, under the numbers of the whole."""
+def _skeleton_of(node: Node, mixed: Container[int]) -> Skeleton:
+    if id(node) not in mixed or isinstance(node, SetNode):
+        return node.inputs
+    below = [_skeleton_of(child, mixed) for child in children_of(node)]
+    return (node.word, *below) if isinstance(node, OperatorNode) else frozenset(below)
+
+
+def is_kept_for_operator(plan: Plan, node: Node) -> bool:
+    """Whether rows of a node are kept until a step closes because an operator stands below a join.
+
+    That is so of an operator over a fragment, and of a fragment that is joined with what an operator gives out.
+
+    >>> plan = Plan(("R", "S", "T"), Join(OperatorNode("distinct", Leaf(0)), Join(Leaf(1), Leaf(2))))
+    >>> [plan.text(node) for node in plan.nodes() if is_kept_for_operator(plan, node)]
+    ['distinct(R)', '(S T)']
+    """
+    if not plan.has_lower_operators or tuple(sorted(node.inputs)) not in plan.fragment_inputs:
+        return False
+    under_operators = {other.inputs for other in plan.nodes() if isinstance(other, OperatorNode)}
+    return isinstance(node, OperatorNode) or node.inputs not in under_operators
+
+
+def _without_operators(node: Node) -> Node:
+    while isinstance(node, OperatorNode):
+        node = node.below
+    if isinstance(node, Join):
+        return Join(_without_operators(node.left), _without_operators(node.right))
+    return node
+
+
+class FragmentPlan(Plan):
+    """The plan of a fragment: a tree over some of the inputs, under the numbers of the whole."""
 
     def _check_left_out(self, seen: Container[int]) -> None:
         pass
@@ -212,9 +337,14 @@ def notation_of(node: Node, aliases: Sequence[str]) -> str:
 
     >>> notation_of(Join(Leaf(1), Leaf(0)), ["R", "S"])
     '(S R)'
+    >>> notation_of(Join(OperatorNode("distinct", Join(Leaf(1), Leaf(0))), Leaf(2)), ["R", "S", "T"])
+    '(distinct(S R) T)'
     """
     if isinstance(node, Leaf):
         return quoted(aliases[node.input])
+    if isinstance(node, OperatorNode):
+        below = notation_of(node.below, aliases)
+        return node.word + (below if isinstance(node.below, Join | SetNode) else f"({below})")
     word = f"{node.word} " if isinstance(node, SetNode) else ""
     return f"({notation_of(node.left, aliases)} {word}{notation_of(node.right, aliases)})"
 

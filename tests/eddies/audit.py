@@ -36,7 +36,7 @@ def eddies_of(executor: Any) -> Iterator[EddyExecutor]:
 def audit(engine: ms.Engine) -> int:
     """Check all STAIRs that know all rows; how many entries they have."""
     counted = 0
-    for eddy in eddies_of(engine._pipeline._executor):
+    for eddy in eddies_of(engine._pipeline.executor):
         store = eddy.store
         entries = {key: list(entries_of(store, stair)) for key, stair in store.stairs.items()}
         for (stream, edge), found in entries.items():

@@ -111,7 +111,7 @@ class Play:
 
     def move(self) -> None:
         """Promote or demote some entries of some STAIR."""
-        eddies = list(eddies_of(self.engine._pipeline._executor))
+        eddies = list(eddies_of(self.engine._pipeline.executor))
         if not eddies:
             return
         store = self.rng.choice(eddies).store

@@ -37,7 +37,7 @@ def push(engine: ms.Engine, *names: str) -> list[str]:
 
 
 def store_of(engine: ms.Engine) -> StairStore:
-    (eddy,) = eddies_of(engine._pipeline._executor)
+    (eddy,) = eddies_of(engine._pipeline.executor)
     return eddy.store
 
 

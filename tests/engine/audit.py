@@ -41,7 +41,7 @@ class Count:
 
 
 def executor_of(engine: ms.Engine) -> TreeExecutor:
-    executor = engine._pipeline._executor
+    executor = engine._pipeline.executor
     assert isinstance(executor, TreeExecutor)
     return executor
 

@@ -49,6 +49,20 @@ def run_large(window: str) -> None:
     engine.finish()
 
 
+def run_operators() -> None:
+    """DISTINCT below joins, on either side of a join, that moves while rows come."""
+    inputs = ", ".join(f"{name} [RANGE 300 MICROSECONDS]" for name in "abcd")
+    text = f"SELECT DISTINCT a.s FROM {inputs} WHERE a.k = b.k AND b.k = c.k AND c.s = d.s AND b.ts - d.ts < 50"
+    engine = ms.Engine(
+        ms.query(text, dict.fromkeys("abcd", SCHEMA), "ts", step="1 millisecond"), plan="distinct(a b) (c d)"
+    )
+    for number in range(6):
+        if number == 3:
+            engine.migrate("(distinct(c d) distinct(distinct(a) b))", "jisc", budget=5)
+        engine.push(rows(number * 500, 500), watermark=number * 500)
+    engine.finish()
+
+
 def run_everything() -> None:
     # Only now: what these modules import must not be compiled before the first engine is there.
     from ..migrate.changes import MIXED
@@ -58,6 +72,7 @@ def run_everything() -> None:
 
     run_large("[RANGE 300 MICROSECONDS]")
     run_large("[ROWS 40]")
+    run_operators()
     packed = make_engine("((r u) (s t))", "[RANGE 1 SECOND]")
     packed.push({stream: far_rows(stream, 0)[stream] for stream in STREAMS[:3]}, watermark=0)
     feed(packed, 0, 11)

@@ -12,7 +12,9 @@ from midstream.engine.input.watermark import NONE_YET
 from midstream.engine.joins.combos import select
 from midstream.engine.operators.results import ResultBuilder
 from midstream.engine.operators.stage import StoredStage
+from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
+from midstream.plan import Plan
 from midstream.state.window import BaseWindow, Renumbering
 
 
@@ -25,7 +27,7 @@ class ByStep:
     step = 1000
     starts_from_live_results = False
 
-    def __init__(self, query: Query, windows: Sequence[BaseWindow]):
+    def __init__(self, query: Query, windows: Sequence[BaseWindow], plan: Plan):
         self._builder = ResultBuilder(query, windows)
         self._schema = query.output_schema
         nothing = np.empty(0, np.int64)
@@ -66,6 +68,15 @@ class ByStep:
     def keeps_from(self) -> int:
         return self._open_from
 
+    def follow(self, plan: Plan) -> None:
+        pass
+
+    def indexes_used(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        return iter(())
+
+    def state_stats(self) -> list[StateStats]:
+        return []
+
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self._waiting) + sum(int(table.nbytes) for _, table in self._stored)
@@ -86,6 +97,9 @@ class Counting(ResultBuilder):
     """Gives results out at once and counts them, also across restores."""
 
     counted = 0
+
+    def __init__(self, query: Query, windows: Sequence[BaseWindow], plan: Plan):
+        super().__init__(query, windows)
 
     def take(self, results: Combos) -> Iterator[pa.Table]:
         self.counted += len(results.starts)

@@ -39,7 +39,7 @@ def test_both_ways_fill_the_same(small: Small, seed: int) -> None:
             for engine in (plain, levels):
                 new = Tree().make(query, plan, windows_of(engine))
                 new.start(Cause("migration"), executor_of(engine).hand_over())
-                engine._pipeline._executor = new
+                engine._pipeline._lane.executor = new
             executor_of(plain).filler = Filler(windows_of(plain), executor_of(plain).prober)
         assert isinstance(executor_of(levels).filler, LevelFiller)
         assert sorted_rows(plain.push(push)) == sorted_rows(levels.push(push))

@@ -104,7 +104,7 @@ def test_states_kept_from_plan_to_plan_stay_right(small: Small, seed: int) -> No
             plan = parse_plan(draw_plan(rng, small.size), ALIASES[: small.size])
             new = Tree().make(query, plan, windows_of(engine))
             new.start(Cause("migration"), executor_of(engine).hand_over())
-            engine._pipeline._executor = new
+            engine._pipeline._lane.executor = new
             audit(engine, small, count)
     assert count.stored > 50 and count.holes > 3 and count.boxed > 10 and count.several > 0 and evicted > 5
 

@@ -225,7 +225,7 @@ def test_plans_of_set_operations() -> None:
     tree = Join(Join(Leaf(1), Leaf(0)), Join(Leaf(2), Leaf(3)))
     engine = ms.Engine(query, plan=ms.Plan(query.aliases, tree))
     assert str(engine.plan) == "((b a) minus (c union a_2))"
-    assert [str(branch) for branch in engine.plan.branches] == ["(b a)", "c", "a_2"]
+    assert [str(fragment) for fragment in engine.plan.fragments] == ["(b a)", "c", "a_2"]
     drawn = [word for word in draw(engine.plan).split() if "┴" not in word]
     assert drawn == ["minus", "⋈", "union", "b", "a", "c", "a_2"]
     assert "minus" in engine._repr_html_() and "union" in engine._repr_html_()

@@ -90,7 +90,7 @@ def take_over_again_and_again(small: Small) -> set[Fate]:
             if change.fate != "indexed anew":
                 assert (state is before.get(change.shape.identity)) == (change.fate == "kept")
             assert len(state) == (0 if change.fate == "computed" else entries[change.shape.identity])
-        engine._pipeline._executor = new
+        engine._pipeline._lane.executor = new
     return seen
 
 

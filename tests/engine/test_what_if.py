@@ -9,8 +9,8 @@ import pytest
 
 import midstream as ms
 from midstream.adapt import estimate
-from midstream.engine.executors.protocol import Executor
 from midstream.engine.executors.registry import EXECUTORS
+from midstream.engine.lane import Lane
 from midstream.engine.transition import Situation
 from midstream.migrate import STRATEGIES
 from midstream.plan import Plan, parse_plan
@@ -91,12 +91,12 @@ def test_asking_strategies_touches_nothing() -> None:
     before = look(engine)
     answers = []
 
-    def ask(situation: Situation) -> Executor:
+    def ask(situation: Situation) -> Lane:
         for kind, plan in itertools.product(EXECUTORS, plans(engine.query)):
             proposal = situation.propose(plan, kind)
             answers.extend(strategy.refusal(proposal) for strategy in STRATEGIES)
             answers.append(str([change.fate for change in proposal.state_changes()]))
-        return situation.executor
+        return situation.lane
 
     engine._pipeline.begin(ask)
     assert look(engine) == before

@@ -20,7 +20,7 @@ def test_nested_loops_are_nested_loops_but_no_plan_has_a_cross_product(is_theta:
         for batch in streams.batches():
             lane.push(batch)
         lane.migrate(plan)
-        paths = [node.path for node in lane.engine._pipeline._executor.joins() if node.path is not None]
+        paths = [node.path for node in lane.engine._pipeline.executor.joins() if node.path is not None]
         assert all(isinstance(path, LoopPath) for path in paths) == is_theta
         sizes = {state.name: state.rows for state in lane.engine.stats().states if state.kind == "join"}
         assert 0 < max(sizes.values()) < 5 * WINDOW, f"{plan}: {sizes}"

@@ -24,7 +24,7 @@ Rows = tuple[int, ...]
 def audit(engine: ms.Engine) -> int:
     """Check every join state of a plan that runs alone; how many combinations are missing."""
     pipeline = engine._pipeline
-    executor = pipeline._executor
+    executor = pipeline.executor
     executor = executor.executor if isinstance(executor, Filling) else executor
     assert isinstance(executor, TreeExecutor)
     missing = 0

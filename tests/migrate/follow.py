@@ -73,7 +73,7 @@ def check_states(engine: ms.Engine) -> None:
     shapes = engine._pipeline.executor.kind.state_shapes(engine.query, plan)
     wanted = [sorted(plan.aliases[number] for number in shape.inputs) for shape in shapes]
     assert sorted(sorted(state.aliases) for state in joins) == sorted(wanted), f"states of {plan}: {joins}"
-    nodes = [node for tree in trees_of(engine._pipeline._executor) for node in tree.joins() if node.state is not None]
+    nodes = [node for tree in trees_of(engine._pipeline.executor) for node in tree.joins() if node.state is not None]
     causes = [box.cause.kind for node in nodes if node.state is not None for box in node.state.missing]
     assert all(kind == "eviction" for kind in causes), f"missing because of a migration that is done: {causes}"
     missing = [state for state in joins if state.holes]

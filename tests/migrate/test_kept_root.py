@@ -83,7 +83,7 @@ def test_many_results_are_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
         plan = parse_plan(draw_plan(rng, small.size), engine.query.aliases)
         new = TreeExecutor(engine.query, plan, engine._pipeline._windows)
         new.start(Cause("migration"), executor_of(engine).hand_over())
-        engine._pipeline._executor = new
+        engine._pipeline._lane.executor = new
         audit_small(engine, small, count)
         assert count_kept_results(engine) == before
         handed += before

@@ -40,7 +40,7 @@ def use_stage(monkeypatch: pytest.MonkeyPatch) -> UseStage:
 
 
 def stage_of(engine: ms.Engine) -> Stage:
-    return engine._pipeline._stage._inner
+    return engine._pipeline._lane.held._inner
 
 
 def microseconds(value: Any) -> int:

@@ -48,7 +48,7 @@ def test_what_ran_before_is_gone_when_the_migration_is_done(strategy: str) -> No
     engine = make_engine(OLD)
     for number in range(WINDOW):
         push(engine, number)
-    before = weakref.ref(engine._pipeline._executor)
+    before = weakref.ref(engine._pipeline.executor)
     engine.migrate(target(strategy), strategy)
     for number in range(WINDOW, 3 * WINDOW):
         push(engine, number)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midstream.errors import PlanError
-from midstream.plan import Join, Leaf, Node, Plan, draw, outline, parse_plan
+from midstream.plan import Join, Leaf, Node, OperatorNode, Plan, draw, outline, parse_plan
+from midstream.plan.tree import children_of
 from tests.plan.golden_cases import golden_cases
 
 PLANS = golden_cases("plans.txt")
@@ -15,7 +16,12 @@ ERRORS = golden_cases("errors.txt")
 
 
 def numbers(node: Node) -> str:
-    return str(node.input) if isinstance(node, Leaf) else f"({numbers(node.left)} {numbers(node.right)})"
+    if isinstance(node, Leaf):
+        return str(node.input)
+    below = " ".join(numbers(child) for child in children_of(node))
+    if isinstance(node, OperatorNode):
+        return node.word + (f"({below})" if isinstance(node.below, Leaf) else below)
+    return f"({below})"
 
 
 @pytest.mark.parametrize("title", PLANS)
@@ -55,6 +61,8 @@ def plans(draw_from: st.DrawFn) -> Plan:
     nodes: list[Node] = [Leaf(number) for number in draw_from(st.permutations(range(len(aliases))))]
     while len(nodes) > 1:
         at = draw_from(st.integers(0, len(nodes) - 2))
+        if draw_from(st.integers(0, 4)) == 0:
+            nodes[at] = OperatorNode("distinct", nodes[at])
         nodes[at : at + 2] = [Join(nodes[at], nodes[at + 1])]
     return Plan(tuple(aliases), nodes[0])
 
@@ -111,14 +119,42 @@ def test_set_operations(text: str, expected: str) -> None:
         ("a union minus b", "'union' at column 3 stands between two parts, as in (a union b)"),
         ("a union b union c", "'union' at column 3 stands between two parts, as in (a union b)"),
         ("(minus) a", "'minus' at column 2 stands between two parts, as in (a minus b)"),
-        ("distinct(a) b", "'distinct' at column 1 is no part of a plan yet"),
-        ("a group", "'group' at column 3 is no part of a plan yet; the input of that name is written \"group\""),
+        ("a distinct", "'distinct' at column 3 stands before parentheses: distinct(a b)"),
+        ("distinct distinct(a) b", "'distinct' at column 1 stands before parentheses: distinct(a b)"),
+        (
+            "a group",
+            "'group' at column 3 stands before parentheses: group(a b); the input of that name is written \"group\"",
+        ),
     ],
 )
 def test_misplaced_operators(text: str, what: str) -> None:
     with pytest.raises(PlanError) as problem:
         parse_plan(text, ["a", "b", "c", "group"])
     assert str(problem.value) == f"plan: {what}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("distinct(a) (b c)", "(distinct(a) (b c))"),
+        ("DISTINCT (a b) c", "(distinct(a b) c)"),
+        ("distinct((a b)) c", "(distinct(a b) c)"),
+        ("group(distinct(distinct(a) b) c)", "group(distinct(distinct(a) b) c)"),
+        ("(distinct(a)) (distinct(c) b)", "(distinct(a) (distinct(c) b))"),
+        ("distinct(a b) minus c", "(distinct(a b) minus c)"),
+    ],
+)
+def test_operators_before_parentheses(text: str, expected: str) -> None:
+    plan = parse_plan(text, "abc")
+    assert str(plan) == expected
+    assert parse_plan(str(plan), "abc") == plan
+
+
+def test_what_stands_in_the_parentheses_of_an_operator_is_checked() -> None:
+    with pytest.raises(PlanError, match=r"nothing between the parentheses at column 1"):
+        parse_plan("distinct() (a b)", "ab")
+    with pytest.raises(PlanError, match=r"3 parts side by side at column 10"):
+        parse_plan("distinct(a b c)", "abc")
 
 
 @pytest.mark.parametrize("word", ["union", "Minus", "INTERSECT", "distinct", "Group"])
@@ -134,5 +170,7 @@ def test_without_set_operations_their_words_are_names_like_others() -> None:
     plan = parse_plan("((x union) group)", aliases, has_sets=False)
     assert str(plan) == '((x "union") "group")'
     assert parse_plan(str(plan), aliases) == plan
+    assert str(parse_plan("(group (x union))", aliases, has_sets=False)) == '("group" (x "union"))'
+    assert str(parse_plan("distinct(group (x union))", aliases, has_sets=False)) == 'distinct("group" (x "union"))'
     with pytest.raises(PlanError, match="'minus' at column 4: the query has no set operation; leave it out"):
         parse_plan("(a minus b)", ["a", "b"], has_sets=False)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ..oracle.accept import Acceptance, accept
 from ..oracle.compare import Rows
-from ..oracle.plans import draw_tree, text_of
+from ..oracle.plans import Tree, draw_tree, text_of
 from ..oracle.spec import Case
 from .canonical import TooManyRows, expect_rows
 from .feed import draw_feed
@@ -92,7 +92,25 @@ def _describe(seed: int, draft: Draft, plans: tuple[str, ...], shape: str) -> Te
 def _draw_plans(draft: Draft) -> tuple[str, ...]:
     aliases = [relation.alias for relation in draft.inputs]
     trees = [draw_tree(draft.rng, len(aliases), shape) for shape in ("left", "right", "bushy")]
-    return tuple(dict.fromkeys(text_of(tree, aliases) for tree in trees))
+    plain = [text_of(tree, aliases) for tree in trees]
+    with_operators = [_with_operators(draft, tree, aliases) for tree in trees]
+    return tuple(dict.fromkeys([*plain, *with_operators]))
+
+
+def _with_operators(draft: Draft, tree: Tree, aliases: list[str]) -> str:
+    """A plan with the operators of the query written around it, and, for DISTINCT, perhaps below joins too."""
+    rng = draft.rng
+    share = rng.choice([0.2, 0.4, 0.7]) if draft.kind == "distinct" else 0.0
+    texts = [f"{word}({{}})" for word in draft.kind.split() if word in ("distinct", "group")]
+
+    def write(node: Tree, is_root: bool) -> str:
+        text = aliases[node] if isinstance(node, int) else f"({write(node[0], False)} {write(node[1], False)})"
+        return f"distinct({text})" if not is_root and rng.random() < share else text
+
+    text = write(tree, True)
+    for around in reversed(texts) if rng.random() < 0.3 else ():
+        text = around.format(text)
+    return text
 
 
 def expect(case: TemporalCase) -> Expected:

@@ -96,10 +96,26 @@ def _draw_plan(draft: Draft, shape: str) -> str:
     def text(combination: Combination) -> str:
         if isinstance(combination, int):
             return texts[combination]
+        if combination.name.startswith("EXCEPT") and draft.rng.random() < 0.5:
+            combination = _reorder(draft.rng, combination)
         word = f"{PLAN_WORDS[combination.name.split()[0]]} " if has_words else ""
         return f"({text(combination.left)} {word}{text(combination.right)})"
 
     return text(draft.combination)
+
+
+def _reorder(rng: random.Random, difference: SetOperation) -> SetOperation:
+    """What is subtracted one after the other by the same operation, in any order."""
+    subtracted = [difference.right]
+    base = difference.left
+    while isinstance(base, SetOperation) and base.name == difference.name:
+        subtracted.append(base.right)
+        base = base.left
+    rng.shuffle(subtracted)
+    for side in subtracted:
+        base = SetOperation(difference.name, base, side)
+    assert isinstance(base, SetOperation)
+    return base
 
 
 def _draw_combination(rng: random.Random, first: int, count: int) -> SetOperation:

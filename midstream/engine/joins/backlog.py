@@ -1,13 +1,13 @@
 """The backlog of an output stage: live results of rows that were in the windows before the stage began.
 
-A stage that is restored starts empty, as join states do, and the windows have all that it needs. The results of the
-rows that are there are found from the rows of one input, slice by slice, through the windows of the others. Rows that
-arrive later are no part of it: their results come by the executor.
+A stage that is restored, or that takes the place of another, starts empty, as join states do, and the windows have all
+that it needs. The results of the rows that are there are found from the rows of one input, slice by slice, through the
+windows of the others. Rows that arrive later are no part of it: their results come by the executor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -20,48 +20,46 @@ from midstream.state.window import BaseWindow, Renumbering
 
 
 class Backlog:
-    """Results that all consist of rows which the windows hold now.
+    """Results that all consist of rows which the windows hold now, of each of some fragments, given by their inputs."""
 
-    Results of static tables alone are part of it only if `has_tables`.
-    """
-
-    def __init__(self, query: Query, windows: Sequence[BaseWindow], has_tables: bool = True):
+    def __init__(self, query: Query, windows: Sequence[BaseWindow], fragments: Iterable[tuple[int, ...]]):
         self._width = len(windows)
-        self._branches = [
-            (inputs, _BranchBacklog(query, inputs, windows))
-            for inputs in query.branch_inputs
-            if has_tables or not all(query.inputs[number].is_static for number in inputs)
-        ]
+        self._fragments = [(inputs, _FragmentBacklog(query, inputs, windows)) for inputs in fragments]
 
     def __len__(self) -> int:
         """How many rows are left whose results have not been found."""
-        return sum(len(branch) for _, branch in self._branches)
+        return sum(len(fragment) for _, fragment in self._fragments)
 
     def find_some(self, limit: int) -> Iterator[Combos]:
         """The results of up to so many rows."""
-        for inputs, branch in self._branches:
-            taken = min(limit, len(branch))
+        for inputs, fragment in self._fragments:
+            taken = min(limit, len(fragment))
             limit -= taken
             if taken:
-                for combos in branch.find_some(taken):
-                    yield combos if len(inputs) == self._width else widen(combos, inputs, self._width)
+                for combos in fragment.find_some(taken):
+                    yield widen(combos, inputs, self._width)
 
     def indexes_used(self) -> Iterator[tuple[int, tuple[int, ...]]]:
         """The hash indexes of base windows that it probes."""
-        for _, branch in self._branches:
-            yield from branch.indexes_used()
+        for _, fragment in self._fragments:
+            yield from fragment.indexes_used()
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         """The rows of an input's window have new ids."""
-        for inputs, branch in self._branches:
+        for inputs, fragment in self._fragments:
             if number in inputs:
-                branch.renumber(number, renumbering)
+                fragment.renumber(number, renumbering)
 
 
-class _BranchBacklog:
-    """Those of one branch, which has some of the inputs."""
+def is_static(query: Query, inputs: Iterable[int]) -> bool:
+    """Whether inputs are static tables alone, whose rows come once."""
+    return all(query.inputs[number].is_static for number in inputs)
 
-    def __init__(self, query: Query, inputs: range, windows: Sequence[BaseWindow]):
+
+class _FragmentBacklog:
+    """Those of one fragment, which has some of the inputs."""
+
+    def __init__(self, query: Query, inputs: tuple[int, ...], windows: Sequence[BaseWindow]):
         self._windows = windows
         streams = [number for number in inputs if not query.inputs[number].is_static]
         self._driver = min(streams or inputs, key=lambda number: len(windows[number]))

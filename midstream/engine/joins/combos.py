@@ -12,7 +12,7 @@ from midstream.state.indexes import Ints
 from midstream.state.window import BaseWindow, WindowRows, composite
 
 _LARGEST_RESULT_BLOCK = 1 << 17
-#: In the place of a row id: the input is one of another branch. No row has so high an id, so that the result is not
+#: In the place of a row id: the input is one of another fragment. No row has so high an id, so that the result is not
 #: older for it than for any other input.
 OF_OTHERS = LARGEST
 
@@ -170,21 +170,32 @@ def heads_of(windows: Sequence[BaseWindow]) -> Mapping[int, int]:
     return {number: window.head for number, window in enumerate(windows)}
 
 
-def widen(combos: Combos, inputs: range, width: int) -> Combos:
-    """Results of a branch, which has these inputs, with a column for every one of `width` inputs."""
+def widen(combos: Combos, inputs: Sequence[int], width: int) -> Combos:
+    """Combinations of some inputs, which are in order, with a column for every one of `width` inputs."""
+    if len(inputs) == width:
+        return combos
     rows = np.full((len(combos.starts), width), OF_OTHERS)
-    rows[:, inputs.start : inputs.stop] = combos.rows
+    rows[:, _columns(inputs)] = combos.rows
     return Combos(rows, combos.starts, combos.ends)
 
 
-def split_by_branch(combos: Combos, branch_inputs: Sequence[range]) -> Iterator[tuple[int, Combos]]:
-    """The results of each branch, by its number, with the columns of its inputs alone."""
-    if len(branch_inputs) == 1:
-        yield 0, combos
-        return
-    for branch, inputs in enumerate(branch_inputs):
-        places = np.flatnonzero(combos.rows[:, inputs.start] != OF_OTHERS)
+def split_by_inputs(combos: Combos, parts: Sequence[Sequence[int]]) -> Iterator[tuple[int, Combos]]:
+    """The combinations of each part of the inputs, by the part's number, with the columns of its inputs alone.
+
+    The inputs of a part are in order, and parts have none in common.
+    """
+    for part, inputs in enumerate(parts):
+        if len(inputs) == combos.rows.shape[1]:
+            yield part, combos
+            return
+        places = np.flatnonzero(combos.rows[:, inputs[0]] != OF_OTHERS)
         if len(places) == 0:
             continue
         own = combos if len(places) == len(combos.starts) else select(combos, places)
-        yield branch, own._replace(rows=np.ascontiguousarray(own.rows[:, inputs.start : inputs.stop]))
+        yield part, own._replace(rows=np.ascontiguousarray(own.rows[:, _columns(inputs)]))
+
+
+def _columns(inputs: Sequence[int]) -> slice | list[int]:
+    """Columns of a matrix: a slice if they follow each other."""
+    is_slice = inputs[-1] - inputs[0] == len(inputs) - 1
+    return slice(inputs[0], inputs[-1] + 1) if is_slice else list(inputs)

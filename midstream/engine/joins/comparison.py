@@ -59,14 +59,14 @@ class StateChange:
 def state_shapes(query: Query, plan: Plan, keeps_root: bool = False) -> tuple[StateShape, ...]:
     """The states of a plan whose joins keep their combinations, children first.
 
-    The root of each branch has none, or keeps results.
+    The root of each fragment has none, or keeps results.
     """
     shapes: list[StateShape] = []
 
     def walk(node: Node) -> tuple[int, ...]:
         if isinstance(node, Leaf):
             return (node.input,)
-        assert isinstance(node, Join), "set operations stand above all joins"
+        assert isinstance(node, Join), "a fragment has joins alone"
         left, right = walk(node.left), walk(node.right)
         for child, inside, outside in ((node.left, left, right), (node.right, right, left)):
             if not isinstance(child, Leaf):
@@ -74,9 +74,9 @@ def state_shapes(query: Query, plan: Plan, keeps_root: bool = False) -> tuple[St
                 shapes.append(StateShape(inside, path.signature, path.driver))
         return left + right
 
-    for branch in plan.branches:
-        everything = walk(branch.root)
-        if keeps_root and not isinstance(branch.root, Leaf):
+    for fragment in plan.fragments:
+        everything = walk(fragment.root)
+        if keeps_root and not isinstance(fragment.root, Leaf):
             shapes.append(StateShape(everything, _RESULTS, everything[0]))
     place_of = {join.inputs: place for place, join in enumerate(plan.joins())}
     return tuple(sorted(shapes, key=lambda shape: place_of[shape.identity]))

@@ -18,7 +18,7 @@ from midstream.engine.joins.checks import Checks, checks_of_join
 from midstream.engine.joins.combos import Block, Delta
 from midstream.engine.joins.matching import join_with
 from midstream.kernels.types import Layout
-from midstream.plan.tree import Leaf, Node
+from midstream.plan.tree import Join, Leaf, Node
 from midstream.state.join_state import Access, JoinState
 from midstream.state.meter import Meter
 from midstream.state.window import BaseWindow
@@ -119,6 +119,19 @@ class JoinNode:
 LiveNode = LeafNode | JoinNode
 
 
+def indexed_path(
+    query: Query, inside: tuple[int, ...], outside: tuple[int, ...], windows: Sequence[BaseWindow], at_once: int
+) -> Path:
+    """The best way to find entries; into a window, one for which there is an index or may be one.
+
+    A window gets an index on a composite key if it has at most `at_once` rows.
+    """
+    path = path_into(query, inside, outside, windows)
+    if len(inside) > 1 or not isinstance(path, HashPath) or windows[inside[0]].may_be_indexed(path.classes, at_once):
+        return path
+    return HashPath(query, inside, path.classes[:1], windows)
+
+
 def index_state(node: JoinNode, windows: Sequence[BaseWindow]) -> None:
     """Let the state of a join be found by the join's path, and in no other way."""
     assert node.state is not None and node.path is not None
@@ -156,15 +169,14 @@ def build_tree(
     """
     if isinstance(node, Leaf):
         return LeafNode(node.input, windows[node.input])
+    assert isinstance(node, Join), "an executor runs joins alone"
     meter = windows[0].meter
     left = build_tree(query, node.left, windows, indexed_at_once)
     right = build_tree(query, node.right, windows, indexed_at_once)
-    left.path = path_into(query, left.inputs, right.inputs, windows)
-    right.path = path_into(query, right.inputs, left.inputs, windows)
+    left.path = indexed_path(query, left.inputs, right.inputs, windows, indexed_at_once)
+    right.path = indexed_path(query, right.inputs, left.inputs, windows, indexed_at_once)
     for child, path in ((left, left.path), (right, right.path)):
         if isinstance(child, JoinNode):
             child.state = JoinState(child.inputs, {path.signature: path.access}, meter=meter)
-        elif isinstance(path, HashPath) and not child.window.may_be_indexed(path.classes, indexed_at_once):
-            child.path = HashPath(query, child.inputs, path.classes[:1], windows)
     used_band = left.path.number if isinstance(left.path, BandPath) else None
     return JoinNode(left, right, checks_of_join(query, left.inputs, right.inputs, used_band, windows), meter)

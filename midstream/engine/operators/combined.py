@@ -52,8 +52,8 @@ class Combined:
         self._rows = Interner([output.expr.type for output in query.outputs])
         self._lifetimes = Lifetimes(query.step, 1, meter)
         self._counts: Ints = np.zeros((0, len(query.parts)), np.int64)
-        program = _uncombined(query.parts) if query.is_uncut else _program(query.combination, query.parts)
-        self._program = np.array(list(program), np.int64)
+        self._query = query
+        self.reorder(query.combination)
         self._groups = {
             number: Grouped(part, meter) for number, part in enumerate(query.parts) if part.grouping is not None
         }
@@ -62,6 +62,12 @@ class Combined:
             self._groups[number].add if number in self._groups else partial(self._add, number)
             for number in range(len(query.parts))
         ]
+
+    def reorder(self, combination: Combination) -> None:
+        """Evaluate the set operations in another order from now on; what each branch has stays as it is."""
+        parts = self._query.parts
+        program = _uncombined(parts) if self._query.is_uncut else _program(combination, parts)
+        self._program = np.array(list(program), np.int64)
 
     def _add(self, branch: int, columns: Sequence[pa.Array], starts: Ints, ends: Ints) -> None:
         ids = self._rows.intern(columns, len(starts))

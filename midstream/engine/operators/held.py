@@ -13,7 +13,9 @@ import pyarrow as pa
 
 from midstream.engine.joins.combos import select
 from midstream.engine.operators.stage import Stage, StoredStage
+from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
+from midstream.plan.tree import Plan
 from midstream.state.window import Renumbering
 
 
@@ -80,6 +82,15 @@ class HeldBack:
 
     def keeps_from(self) -> int:
         return self._inner.keeps_from()
+
+    def follow(self, plan: Plan) -> None:
+        self._inner.follow(plan)
+
+    def indexes_used(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        return self._inner.indexes_used()
+
+    def state_stats(self) -> list[StateStats]:
+        return self._inner.state_stats()
 
     @property
     def nbytes(self) -> int:

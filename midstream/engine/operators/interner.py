@@ -1,6 +1,7 @@
 """Rows of values -> dense ids: equal rows have the same id, for as long as the interner knows them.
 
 Equality is that of DISTINCT and GROUP BY: a null equals a null, NaN equals NaN, and -0.0 is 0.0, as which it is kept.
+Where rows go on into expressions, which can tell -0.0 from 0.0, an interner can be told to do so too.
 
     columns  ->  rows of codes  ->  ids  ->  columns again
 
@@ -20,20 +21,23 @@ from numpy.typing import NDArray
 
 from midstream.kernels import interning as kernels
 from midstream.state import rings
-from midstream.state.arrow import make_contiguous, validity_of
+from midstream.state.arrow import make_contiguous, validity_of, values_of
 from midstream.state.columns import BytesColumn, PayloadColumn, make_column, pair_words
 from midstream.state.indexes import Ints, draw_seed
 from midstream.state.keys import codes_of, is_hashed
 from midstream.state.sizes import cut_into_pieces
 
 _NULLS_PER_CODE = 62
+#: The bits of doubles.
+_INFINITY, _NAN = 0x7FF0000000000000, 0x7FF8000000000000
 
 
 class Interner:
-    """The distinct rows of some columns, each with an id: 0, 1, 2, ..."""
+    """The distinct rows of some columns, each with an id: 0, 1, 2, ...; -0.0 is 0.0 unless it `tells_zeros_apart`."""
 
-    def __init__(self, types: Sequence[pa.DataType]):
+    def __init__(self, types: Sequence[pa.DataType], tells_zeros_apart: bool = False):
         self.types = tuple(types)
+        self._tells_zeros_apart = tells_zeros_apart
         self._hashed = [place for place, type in enumerate(self.types) if are_hashed(type)]
         self._width = width_of(len(self.types)) + bool(self._hashed)
         self._seed = draw_seed()
@@ -60,8 +64,9 @@ class Interner:
 
     def intern(self, columns: Sequence[pa.Array], length: int) -> Ints:
         """The ids of so many rows, a new one for each row that was not there."""
-        plain = [make_plain(values) for values in columns]
-        codes = code_rows(plain, length, self._width)
+        make = make_contiguous if self._tells_zeros_apart else make_plain
+        plain = [make(values) for values in columns]
+        codes = code_rows(plain, length, self._width, self._tells_zeros_apart)
         ids = self._add(codes, plain)
         if self._hashed:
             self._separate_twins(codes, plain, ids)
@@ -169,8 +174,9 @@ def width_of(columns: int) -> int:
     return max(1, columns + -(-columns // _NULLS_PER_CODE))
 
 
-def code_rows(columns: Sequence[pa.Array], length: int, width: int) -> Ints:
+def code_rows(columns: Sequence[pa.Array], length: int, width: int, tells_zeros_apart: bool = False) -> Ints:
     """A row of codes for each row of plain values: a code for each value, then which of them are null, then zeros."""
+    code = _exact_codes if tells_zeros_apart else codes_of
     codes = np.zeros((length, width), np.int64)
     for place, values in enumerate(columns):
         nulls, bit = len(columns) + place // _NULLS_PER_CODE, 1 << place % _NULLS_PER_CODE
@@ -178,12 +184,21 @@ def code_rows(columns: Sequence[pa.Array], length: int, width: int) -> Ints:
             codes[:, nulls] += bit
             continue
         type = coded_type(values.type)
-        codes[:, place] = codes_of(values if values.type == type else values.cast(type))
+        codes[:, place] = code(values if values.type == type else values.cast(type))
         valid = validity_of(values)
         if valid is not None:
             codes[~valid, place] = 0
             codes[~valid, nulls] += bit
     return codes
+
+
+def _exact_codes(values: pa.Array) -> Ints:
+    """As `codes_of`, but -0.0 has another code than 0.0: the codes of floats are their bits, one code for every NaN."""
+    if not pat.is_floating(values.type):
+        return codes_of(values)
+    bits = values_of(values, "<i8")
+    is_nan = (bits & np.iinfo(np.int64).max) > _INFINITY
+    return np.where(is_nan, _NAN, bits)
 
 
 def are_hashed(type: pa.DataType) -> bool:

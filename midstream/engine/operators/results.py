@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from midstream.cql.model import Column, Expr, Query, columns_of
 from midstream.engine.expressions import Evaluator, compile_expression
-from midstream.engine.joins.combos import split_by_branch
+from midstream.engine.joins.combos import split_by_inputs
 from midstream.engine.operators.stage import StoredStage
+from midstream.engine.stats import StateStats
 from midstream.kernels.types import LARGEST, Combos
+from midstream.plan.tree import Plan
 from midstream.state.indexes import Ints
 from midstream.state.sizes import can_be_large, cut_into_pieces, make_in_pieces
 from midstream.state.window import BaseWindow, Renumbering
@@ -73,7 +75,7 @@ class ResultBuilder:
 
     def take(self, results: Combos) -> Iterator[pa.Table]:
         """One row per result, with `valid_from` and `valid_to` last; in pieces if values are large."""
-        for branch, own in split_by_branch(results, self._branch_inputs):
+        for branch, own in split_by_inputs(results, self._branch_inputs):
             yield from self._branches[branch].tables(own)
 
     def closes(self, watermark: int) -> bool:
@@ -90,6 +92,15 @@ class ResultBuilder:
 
     def keeps_from(self) -> int:
         return int(LARGEST)
+
+    def follow(self, plan: Plan) -> None:
+        pass
+
+    def indexes_used(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        return iter(())
+
+    def state_stats(self) -> list[StateStats]:
+        return []
 
     @property
     def nbytes(self) -> int:

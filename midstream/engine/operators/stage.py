@@ -15,7 +15,9 @@ from typing import NamedTuple, Protocol, TypeAlias
 import pyarrow as pa
 
 from midstream.cql.model import Query
+from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
+from midstream.plan.tree import Plan
 from midstream.state.window import BaseWindow, Renumbering
 
 
@@ -66,9 +68,18 @@ class Stage(Protocol):
         these a stage copies what it needs later.
         """
 
+    def follow(self, plan: Plan) -> None:
+        """Another plan runs from now on, in which operators stand in the same places."""
+
+    def indexes_used(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """The hash indexes of base windows that it probes: an input and key classes each."""
+
+    def state_stats(self) -> list[StateStats]:
+        """The size of what it keeps because of operators below joins."""
+
     @property
     def nbytes(self) -> int:
-        """The memory that it takes."""
+        """The memory that it takes beside that."""
 
     def snapshot(self) -> StoredStage:
         """What `restore` needs."""
@@ -77,5 +88,5 @@ class Stage(Protocol):
         """Go on, in a new stage, where a snapshot was taken."""
 
 
-#: Makes the stage of a query over its base windows.
-MakeStage: TypeAlias = Callable[[Query, Sequence[BaseWindow]], Stage]
+#: Makes the stage of a query over its base windows, for a plan.
+MakeStage: TypeAlias = Callable[[Query, Sequence[BaseWindow], Plan], Stage]

@@ -21,14 +21,17 @@ import pyarrow as pa
 
 from midstream.cql.model import Query
 from midstream.engine.input.watermark import NONE_YET
-from midstream.engine.joins.combos import select, split_by_branch
+from midstream.engine.joins.combos import select, split_by_inputs
 from midstream.engine.operators.combined import Adder, Combined
 from midstream.engine.operators.distinct import Distinct
 from midstream.engine.operators.grouped import Grouped
 from midstream.engine.operators.results import Projection
 from midstream.engine.operators.runs import Runs
 from midstream.engine.operators.stage import StoredStage
+from midstream.engine.stats import StateStats
 from midstream.kernels.types import LARGEST, Combos
+from midstream.plan.fitting import combination_of
+from midstream.plan.tree import Plan
 from midstream.state.indexes import Ints
 from midstream.state.meter import Meter
 from midstream.state.window import BaseWindow, Renumbering
@@ -83,7 +86,7 @@ class Stepped:
         is_alive = combos.ends >= self._open_from
         if not is_alive.all():
             combos = select(combos, np.flatnonzero(is_alive))
-        for branch, own in split_by_branch(combos, self._query.branch_inputs):
+        for branch, own in split_by_inputs(combos, self._query.branch_inputs):
             for _ in self._projections[branch].compute(own, partial(self._add, self._adders[branch])):
                 pass
         return iter(())
@@ -113,6 +116,17 @@ class Stepped:
 
     def keeps_from(self) -> int:
         return self._open_from
+
+    def follow(self, plan: Plan) -> None:
+        if self._query.combination is not None:
+            assert isinstance(self._operator, Combined)
+            self._operator.reorder(combination_of(plan, self._query))
+
+    def indexes_used(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        return iter(())
+
+    def state_stats(self) -> list[StateStats]:
+        return []
 
     @property
     def nbytes(self) -> int:

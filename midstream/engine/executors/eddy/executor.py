@@ -142,7 +142,7 @@ class EddyExecutor:
             window = self._windows[number]
             rows = Delta.of_rows(number, np.arange(window.head, window.tail), self._windows)
             for _ in self.process({number: rows}, SMALLEST):
-                raise AssertionError("static tables alone have no results")
+                pass  # Results of static tables alone: a stage that needs them has them found from the windows.
 
     def process(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         """Send rows that have just entered the windows; yields results in the order of FROM."""

@@ -1,11 +1,12 @@
-"""The executor of a set operation: one executor for each branch, over the same base windows.
+"""The executor of a plan with several fragments: one executor for each of them, over the same base windows.
 
-    rows of o, p    ->  executor of (o p)     ->  results of branch 0  ->  o  p  .  .
-    rows of o_2, s  ->  executor of (o_2 s)   ->  results of branch 1  ->  .  .  o_2  s
+    rows of o, p    ->  executor of (o p)     ->  results of fragment 0  ->  o  p  .  .
+    rows of o_2, s  ->  executor of (o_2 s)   ->  results of fragment 1  ->  .  .  o_2  s
 
-Branches share no input and no state, and each knows its inputs by the numbers of the whole query; so states, marks and
-causes need no translation. A result has a column for every input. Those of other branches hold `OF_OTHERS`, which is
-higher than every row id: it makes a result neither old nor keeps it from being new.
+The branches of a set operation are fragments, and so are the joins below and beside an operator that stands below a
+join. Fragments share no input and no state, and each knows its inputs by the numbers of the whole query; so states,
+marks and causes need no translation. A result has a column for every input. Those of other fragments hold `OF_OTHERS`,
+which is higher than every row id: it makes a result neither old nor keeps it from being new.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ def make_executor(
     windows: Sequence[BaseWindow],
     since: Mapping[int, int] | None = None,
 ) -> PlanExecutor:
-    """An executor of a kind for a plan, which may have branches; as `ExecutorKind.make`."""
-    if not query.parts:
+    """An executor of a kind for a plan, which may have several fragments; as `ExecutorKind.make`."""
+    if plan.fragments == (plan,):
         return kind.make(query, plan, windows, since)
-    return BranchedExecutor(kind, query, plan, windows, since)
+    return FragmentedExecutor(kind, query, plan, windows, since)
 
 
-class BranchedExecutor:
-    """Runs the plans of all branches side by side."""
+class FragmentedExecutor:
+    """Runs the plans of all fragments side by side."""
 
     def __init__(
         self,
@@ -51,10 +52,10 @@ class BranchedExecutor:
     ):
         self.kind = kind
         self.plan = plan
-        self._inputs = query.branch_inputs
+        self._inputs = plan.fragment_inputs
         self.executors = [
-            kind.make(query, branch, windows, None if since is None else _of_inputs(since, inputs))
-            for branch, inputs in zip(plan.branches, self._inputs, strict=True)
+            kind.make(query, fragment, windows, None if since is None else _of_inputs(since, inputs))
+            for fragment, inputs in zip(plan.fragments, self._inputs, strict=True)
         ]
         self._width = len(windows)
 
@@ -78,7 +79,7 @@ class BranchedExecutor:
             if number in inputs:
                 executor.renumber(number, renumbering)
 
-    def after_push(self, horizon: int) -> BranchedExecutor:
+    def after_push(self, horizon: int) -> FragmentedExecutor:
         for executor in self.executors:
             following = executor.after_push(horizon)
             assert following is executor, "a plan runs until it is changed"
@@ -86,7 +87,7 @@ class BranchedExecutor:
 
     @property
     def plans_at_once(self) -> int:
-        """One: each row goes through the plan of its branch."""
+        """One: each row goes through the plan of its fragment."""
         return 1
 
     def migrations(self) -> Iterator[object]:
@@ -101,8 +102,10 @@ class BranchedExecutor:
             yield from executor.indexes_used()
 
     def refusal(self, plan: Plan, strategy: str | None) -> str | None:
-        branches = zip(self.executors, plan.branches, strict=True)
-        refusals = (executor.refusal(branch, strategy) for executor, branch in branches)
+        """Of fragments that the plan has too; others would start anew."""
+        own = dict(zip(self._inputs, self.executors, strict=True))
+        fragments = zip(plan.fragment_inputs, plan.fragments, strict=True)
+        refusals = (own[inputs].refusal(fragment, strategy) for inputs, fragment in fragments if inputs in own)
         return next((refusal for refusal in refusals if refusal is not None), None)
 
     def hand_over(self) -> list[HandedOver]:
@@ -140,5 +143,5 @@ class BranchedExecutor:
             executor.complete(cause, horizon)
 
 
-def _of_inputs(by_input: Mapping[int, Found], inputs: range) -> dict[int, Found]:
+def _of_inputs(by_input: Mapping[int, Found], inputs: Sequence[int]) -> dict[int, Found]:
     return {number: found for number, found in by_input.items() if number in inputs}
