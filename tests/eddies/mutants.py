@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+import numpy as np
 import pytest
 
-from midstream.engine.executors.eddy import executor, moving, operations, rule, store
+from midstream.engine.executors.eddy import executor, moving, operations, rule
 from midstream.engine.executors.eddy.executor import EddyExecutor
 from midstream.engine.executors.eddy.marks import Marks
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
 from midstream.engine.joins.combos import Block, Delta
+from midstream.state.indexes import Ints
 from midstream.state.window import BaseWindow
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
@@ -44,16 +46,28 @@ def marks_for_demotions_only(patch: pytest.MonkeyPatch) -> None:
 
 
 def marks_on_own_rows_only(patch: pytest.MonkeyPatch) -> None:
-    """Of an entry that is taken out of a STAIR, only the row of the STAIR's own input gets a mark."""
+    """Of an entry that is moved, only the row of the STAIR's own input gets a mark, and only that one is looked at."""
     add, take_out = Marks.add, operations.take_out
 
-    def taking(stairs: StairStore, stair: Stair, inputs: frozenset[int], rows: object) -> Delta:
-        taken = take_out(stairs, stair, inputs, rows)  # type: ignore[arg-type]
-        own = taken.combos.rows[:, taken.inputs.index(stair.stream)]
-        add(stairs.marks, Delta.of_rows(stair.stream, own, stairs.windows))
+    def own_rows(stairs: StairStore, stair: Stair, delta: Delta) -> Delta:
+        own = delta.combos.rows[:, delta.inputs.index(stair.stream)]
+        return Delta.of_rows(stair.stream, own, stairs.windows)
+
+    def taking(stairs: StairStore, stair: Stair, inputs: frozenset[int], rows: Ints) -> Delta:
+        taken = take_out(stairs, stair, inputs, rows)
+        add(stairs.marks, own_rows(stairs, stair, taken))
         return taken
 
+    def inserting(stairs: StairStore, stair: Stair, delta: Delta) -> None:
+        marked = stairs.marks.find(own_rows(stairs, stair, delta))
+        is_marked = np.zeros(len(delta), np.bool_) if marked is None else marked
+        store_plainly(stairs, stair, delta.at(np.flatnonzero(~is_marked)))
+        if is_marked.any():
+            rule.insert(stairs, stair, delta.at(np.flatnonzero(is_marked)))
+
     patch.setattr(Marks, "add", lambda marks, delta: None)
+    for module in (executor, moving, operations):
+        patch.setattr(module, "insert", inserting)
     for module in (moving, operations):
         patch.setattr(module, "take_out", taking)
 
@@ -87,11 +101,11 @@ def starts_of(window: BaseWindow) -> object:
     return window.starts
 
 
-MUTANTS: tuple[Mutant, ...] = (
-    without_rule,
-    marks_for_demotions_only,
-    marks_on_own_rows_only,
-    two_streams_in_flight,
-    purge_by_start,
-)
-assert store
+#: Each with the first of a few runs of which one shows it.
+MUTANTS: dict[Mutant, int] = {
+    without_rule: 0,
+    marks_for_demotions_only: 0,
+    marks_on_own_rows_only: 21,
+    two_streams_in_flight: 0,
+    purge_by_start: 0,
+}

@@ -53,7 +53,9 @@ class Play:
         self.count = self.rng.choice([3, 4]) if self.kind != "ring" else 4
         self.streams = STREAMS[: self.count]
         windows = {name: self.rng.choice(WINDOWS if self.rng.random() < 0.3 else WINDOWS[:3]) for name in self.streams}
-        self.audits = audits and not any("ROWS" in window for window in windows.values())
+        # In some runs so many rows come that new ones take the places of dead ones in their window.
+        self.most, self.keys = random.Random(f"sizes {seed}").choice([(3, 3), (3, 3), (9, 8)])
+        self.audits = audits and self.most == 3 and not any("ROWS" in window for window in windows.values())
         inputs = ", ".join(f"{name} [{window}]" for name, window in windows.items())
         names = ", ".join(f"{name}.v AS {name}_v" for name in self.streams)
         where = " AND ".join(
@@ -96,9 +98,9 @@ class Play:
     def push(self, now: int) -> None:
         tables = {}
         for name in self.rng.sample(self.streams, self.rng.randint(1, self.count)):
-            count = self.rng.randint(1, 3)
-            columns = [[self.rng.randrange(3) for _ in range(count)] for _ in "abc"]
-            numbers = [100 * now + 10 * place + STREAMS.index(name) for place in range(count)]
+            count = self.rng.randint(1, self.most)
+            columns = [[self.rng.randrange(self.keys) for _ in range(count)] for _ in "abc"]
+            numbers = [1_000 * now + 10 * place + STREAMS.index(name) for place in range(count)]
             times = [now + self.rng.randint(0, 2) for _ in range(count)]
             tables[name] = pa.table([*columns, numbers, times], schema=SCHEMA)
         found, wanted = (
@@ -174,12 +176,11 @@ def play(first: int, count: int, **options: float) -> Tally:
     return tally
 
 
-def count_wrong(first: int, count: int, **options: float) -> int:
-    """How many of so many runs are wrong, by their results alone."""
-    wrong = 0
+def find_wrong(first: int, count: int) -> int | None:
+    """The first of so many runs that is wrong, by its results alone; None if all are right."""
     for seed in range(first, first + count):
         try:
-            Play(seed, Tally(), audits=False, **options).check()
+            Play(seed, Tally(), audits=False).check()
         except (AssertionError, IndexError, KeyError):
-            wrong += 1
-    return wrong
+            return seed
+    return None

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from .mutants import MUTANTS, Mutant
-from .playing import count_wrong, play
+from .playing import find_wrong, play
 
 
 @pytest.mark.parametrize("block", range(2))
 def test_moves_cannot_be_seen_in_the_output(block: int) -> None:
-    tally = play(1_000 * block, 12)
-    assert tally.results > 1_000 and tally.entries > 1_000
+    tally = play(1_000 * block, 8)
+    assert tally.results > 500 and tally.entries > 500
     assert min(tally.promoted, tally.demoted, tally.migrated, tally.restored) > 1
 
 
 def test_many_moves_and_nothing_else() -> None:
-    tally = play(10_000, 6, moves=0.75, changes=0.0)
-    assert tally.promoted > 100 and tally.demoted > 40 and tally.migrated == 0
+    tally = play(10_000, 4, moves=0.75, changes=0.0)
+    assert tally.promoted > 50 and tally.demoted > 20 and tally.migrated == 0
 
 
 @pytest.mark.slow
@@ -29,10 +29,10 @@ def test_moves_cannot_be_seen_in_many_outputs(block: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(40))
 def test_results_of_many_more_runs(block: int) -> None:
-    assert count_wrong(200_000 + 1_000 * block, 400) == 0
+    assert find_wrong(200_000 + 1_000 * block, 400) is None
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant(monkeypatch)
-    assert count_wrong(0, 4) > 0
+    assert find_wrong(MUTANTS[mutant], 4) is not None

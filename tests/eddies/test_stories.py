@@ -159,3 +159,28 @@ def test_a_new_routing_of_an_eddy_is_done_at_once() -> None:
     assert contents(stair_of(engine, S, R)) == {"S": 1}  # s1, which has been there before
     assert contents(stair_of(engine, S, T)) == {"RS": 1, "S": 1}
     assert push(engine, "t1") == ["r1 s1 t1", "r1 s2 t1"]
+
+
+def test_dead_entries_are_no_work() -> None:
+    """(r2 s1) is dead, with s1, and stands behind (r1 s2), which is not: it is given up, and nothing waits for it.
+
+    Another row has the place of s1 in the window, so that nobody can tell its key any more.
+    """
+    text = """SELECT R.v AS r, S.v AS s, T.v AS t FROM R [RANGE 1 HOUR], S [RANGE 10 MICROSECONDS], T [RANGE 1 HOUR]
+              WHERE R.a = S.a AND S.b = T.b"""
+    query = ms.query(text, schemas=dict.fromkeys("RST", ROW), event_time="ts")
+    engine = ms.Engine(query, plan=FIRST_R, executor="stairs")
+    engine.push({"S": [{"a": 2, "b": 5, "v": 1, "ts": 0}, {"a": 1, "b": 6, "v": 2, "ts": 100}]}, watermark=0)
+    for key in (1, 2):
+        engine.push({"R": [{"a": key, "b": 0, "v": key, "ts": 0}]}, watermark=0)
+    engine.push({}, watermark=50)
+    engine.push({"S": [{"a": 9, "b": 9, "v": 3, "ts": 100}] * 63})
+    stair = stair_of(engine, S, T)
+    assert contents(stair) == {"RS": 2} and (stair.window.head, stair.window.capacity) == (2, 64)
+    engine.migrate(FIRST_T, budget=0)
+    (eddy,) = eddies_of(engine._pipeline._executor)
+    assert eddy.mover is not None
+    for _ in range(5):
+        eddy.mover.move_some(100)
+    assert eddy.mover.is_done
+    assert engine.push({"T": [{"a": 0, "b": 6, "v": 1, "ts": 100}]}).num_rows == 1

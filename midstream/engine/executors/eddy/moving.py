@@ -89,20 +89,21 @@ class Mover:
     def move_some(self, limit: int) -> int:
         """Move up to so many rows of the first STAIR that has misplaced entries; how many there were."""
         for stair in self._in_order:
-            misplaced = self.misplaced(stair)
-            if misplaced:
-                rows = self._choose(stair, misplaced[0], limit)
-                self._move(stair, rows)
-                return len(rows)
+            for inputs in self.misplaced(stair):
+                rows = self._choose(stair, inputs, limit)
+                if len(rows):
+                    self._move(stair, rows)
+                    return len(rows)
+                del stair.states[inputs]  # all of them have expired
         return 0
 
-    @staticmethod
-    def _choose(stair: Stair, inputs: frozenset[int], limit: int) -> Ints:
-        """Rows of a STAIR's input that stand in entries of these inputs."""
+    def _choose(self, stair: Stair, inputs: frozenset[int], limit: int) -> Ints:
+        """Rows of a STAIR's input that stand in entries of these inputs; of combinations, those that are not dead."""
         if inputs == stair.alone:
             return stair.rows.ids()[:limit]
         state = stair.states[inputs]
-        return np.unique(state.members_at(state.ids())[:, state.inputs.index(stair.stream)])[:limit]
+        living = state.living(self._store.horizon, heads_of(self._store.windows))
+        return np.unique(state.members_at(living)[:, state.inputs.index(stair.stream)])[:limit]
 
     def _move(self, stair: Stair, rows: Ints) -> None:
         """Move all misplaced entries of a STAIR that have one of these rows of its input."""
