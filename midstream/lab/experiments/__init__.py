@@ -2,6 +2,7 @@
 
 from midstream.lab.definition import Experiment, LabError
 from midstream.lab.experiments.genmig import GENMIG_FIGURE_4, GENMIG_FIGURE_5
+from midstream.lab.experiments.genmig_distinct import GENMIG_DISTINCT
 from midstream.lab.experiments.genmig_saturated import GENMIG_FIGURE_6
 from midstream.lab.experiments.jisc_analysis import ANALYSIS
 from midstream.lab.experiments.jisc_frequency import FIGURE_11, FIGURE_12
@@ -31,6 +32,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     GENMIG_FIGURE_4,
     GENMIG_FIGURE_5,
     GENMIG_FIGURE_6,
+    GENMIG_DISTINCT,
 )
 
 
