@@ -35,6 +35,7 @@ AGGREGATES = "count(*) AS c, count(b.l) AS l, sum(b.k) AS s, avg(b.d) AS m"
 OTHER_PAIR = PAIR.replace("b [RANGE 9 SECONDS]", "c [RANGE 3 SECONDS] b")
 KINDS = {
     "distinct": f"SELECT DISTINCT a.t, b.d {PAIR}",
+    "distinct of three": f"SELECT DISTINCT a.t, c.d {TRIPLE}",
     "groups": f"SELECT a.t, {AGGREGATES} {PAIR} GROUP BY a.t",
     "having": f"SELECT b.d, count(*) AS c {PAIR} GROUP BY b.d HAVING c > 1",
     "untold groups": f"SELECT count(*) % 3 AS c {PAIR} GROUP BY a.t, b.d",
@@ -62,7 +63,13 @@ KINDS = {
 #: Kinds with a window that a restart makes smaller, and whose step follows from it.
 FOLLOWING = frozenset({"distinct", "groups", "having", "untold groups", "one group", "three", "static", "difference"})
 NAMES = pa.table({"k": [0, 1, 1, 2], "name": list("pqxy")}, schema=STATIC)
-PLANS_OF = {"three": PLANS, "three less one": [f"({plan} minus b_2)" for plan in PLANS]}
+#: DISTINCT below joins: what is spread over cells is made one behind them.
+LOWER_PLANS = [*PLANS, "(distinct(a b) c)", "(distinct(a) (b c))", "(distinct(distinct(c) b) distinct(a))"]
+PLANS_OF = {
+    "three": PLANS,
+    "three less one": [f"({plan} minus b_2)" for plan in PLANS],
+    "distinct of three": LOWER_PLANS,
+}
 
 
 def schemas_of(text: str) -> dict[str, pa.Schema]:
