@@ -11,6 +11,7 @@ class StateStats:
 
     `rows` counts rows or entries: none that were evicted, but those that have expired and were not collected yet.
     `aliases` are the inputs whose rows it has; `name` shows them as a plan does, with quotes where a plan needs them.
+    A join state that `is_off` keeps nothing, to save memory: what it would hold is found in the windows when needed.
     """
 
     name: str
@@ -19,6 +20,7 @@ class StateStats:
     bytes: int
     holes: int
     aliases: tuple[str, ...]
+    is_off: bool = False
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,36 @@ class Work:
 
 
 @dataclass(frozen=True)
+class MemoryStats:
+    """How an engine keeps to its memory limit, in bytes where nothing else is said.
+
+    `windows`, `states`, `output` and `late` are what is held now, and `holes` the part of `states` that tells what is
+    missing. `over` is the most that was held beyond the limit at the end of a chunk, before it was evicted; where
+    windows, output and late rows alone are more than the limit, it stays. `evictions` counts how often a state lost
+    entries, `evicted` the entries, and `refilled` those filled in, also for migrations. `states_off` counts the states
+    that keep nothing.
+    """
+
+    limit: int
+    windows: int
+    states: int
+    holes: int
+    output: int
+    late: int
+    over: int
+    evictions: int
+    evicted: int
+    refilled: int
+    states_off: int
+
+
+@dataclass(frozen=True)
 class EngineStats:
     """Counters since the engine was made, and what it holds now.
 
     `rows_in` counts accepted rows, `late` and `rejected` the others, by stream. `dropped` counts those of the accepted
     rows that are in no window, because a filter or a null in a key keeps them out of every result. `watermark` is in
-    microseconds, and `held_back_by` names the stream that keeps it from moving on.
+    microseconds, and `held_back_by` names the stream that keeps it from moving on. `memory` is there with a limit.
     """
 
     rows_in: dict[str, int]
@@ -48,6 +74,7 @@ class EngineStats:
     state_bytes: int
     states: tuple[StateStats, ...]
     work: Work
+    memory: MemoryStats | None = None
 
     def __repr__(self) -> str:
         rejected = sum(sum(reasons.values()) for reasons in self.rejected.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from midstream.cql.model import Query
 from midstream.engine.executors.protocol import Executor, ExecutorKind
@@ -54,15 +55,27 @@ def begin_at(stage: Stage, moment: int) -> None:
         pass
 
 
+class MayFill(Protocol):
+    """Whether there is memory to fill what nobody has asked for yet."""
+
+    def __call__(self, beginning: Executor | None = None) -> bool: ...
+
+
 @dataclass(frozen=True)
 class Situation:
-    """The query, the base windows, what runs, how far it has purged, and how to make the stage of a plan."""
+    """The query, the base windows, what runs, how far it has purged, and how to make the stage of a plan.
+
+    `may_fill` tells, also later on, whether there is memory to fill what nobody has asked for yet; while a transition
+    begins, it is given the executor that is to take over. Only if memory `is_limited` can the answer be no.
+    """
 
     query: Query
     windows: Sequence[BaseWindow]
     lane: Lane
     horizon: int
     make_stage: Callable[[Plan], HeldBack]
+    may_fill: MayFill = lambda beginning=None: True
+    is_limited: bool = False
 
     @property
     def executor(self) -> Executor:

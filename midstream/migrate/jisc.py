@@ -5,7 +5,8 @@ each push, the rest before a step closes.
 
 After each push more holes are filled in the background if probes have filled few, so that the migration comes to an end
 even if some rows are never probed. With a budget of 0 it is pure JISC: what is never probed is never filled, and
-expires.
+expires. Near the memory limit nothing more is filled: what is missing then waits for probes alone, and the migration
+is done.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from midstream.engine.executors.protocol import (
+    Evicting,
     Executor,
     ExecutorKind,
     FillCounts,
@@ -24,7 +26,7 @@ from midstream.engine.executors.protocol import (
 from midstream.engine.joins.combos import Delta
 from midstream.engine.lane import CatchUp, Lane, SingleLane
 from midstream.engine.stats import StateStats
-from midstream.engine.transition import Proposal
+from midstream.engine.transition import MayFill, Proposal
 from midstream.kernels.types import Combos
 from midstream.migrate.options import BUDGET, Options
 from midstream.migrate.record import UNFILLED_ROWS, Recorder
@@ -63,7 +65,8 @@ class JustInTime(Strategy):
 
 def _fill(transition: Transition, catch_up: CatchUp | None) -> Executor:
     cause = Cause("migration")
-    filling = Filling(transition.successor(cause), cause, transition.options, transition.recorder, catch_up)
+    may_fill = transition.situation.may_fill
+    filling = Filling(transition.successor(cause), cause, transition.options, transition.recorder, may_fill, catch_up)
     holes = filling.holes()
     transition.recorder.begin(holes)
     if holes:
@@ -84,6 +87,7 @@ class Filling:
         cause: Cause,
         options: Options,
         recorder: Recorder,
+        may_fill: MayFill,
         catch_up: CatchUp | None = None,
     ):
         self.executor = executor
@@ -91,6 +95,7 @@ class Filling:
         self._catch_up = catch_up
         self._options = options
         self.recorder = recorder
+        self._may_fill = may_fill
         self._rows = 0
         self._filled_before = self._filled.rows
 
@@ -141,6 +146,9 @@ class Filling:
             probed = self._filled.rows - self._filled_before
             holes = max(LEAST_HOLES, int(self._rows * HOLES_PER_ROW)) - probed
         while self.executor.lacks_entries(self._cause) or self._catch_up:
+            if not self._may_fill():
+                self.executor.give_up(self._cause)
+                return
             if seconds is not None and time.perf_counter() - began >= seconds:
                 return
             limit = _SLICE if holes is None else min(_LARGE_SLICE, holes)
@@ -169,6 +177,9 @@ class Filling:
 
     def refusal(self, plan: Plan, strategy: str | None) -> str | None:
         return self.executor.refusal(plan, strategy)
+
+    def evicting(self) -> Iterator[Evicting]:
+        return self.executor.evicting()
 
     def hand_over(self) -> Sequence[HandedOver]:
         return self.executor.hand_over()

@@ -1,13 +1,19 @@
-"""Moving State: fill everything at the transition, by the same code that fills on demand."""
+"""Moving State: fill everything at the transition, by the same code that fills on demand.
+
+Near the memory limit it stops: what is missing then is filled when probes need it.
+"""
 
 from __future__ import annotations
 
-from midstream.engine.executors.protocol import Executor
+from midstream.engine.executors.protocol import Executor, PlanExecutor
 from midstream.engine.lane import CatchUp, Lane, SingleLane
-from midstream.engine.transition import Proposal
+from midstream.engine.transition import Proposal, Situation
 from midstream.migrate.record import UNFILLED_ROWS
 from midstream.migrate.strategy import CostModel, Strategy, Transition
 from midstream.state.missing import Cause
+
+#: Rows filled between two looks at the memory that is left.
+_SLICE = 512
 
 
 class MovingState(Strategy):
@@ -34,7 +40,7 @@ def _complete(transition: Transition, catch_up: CatchUp | None) -> Executor:
     executor = transition.successor(cause)
     waiting = 0 if catch_up is None else len(catch_up)
     transition.recorder.begin(executor.holes(cause) + waiting)
-    executor.complete(cause, transition.situation.horizon)
+    _fill_while_it_fits(executor, cause, transition.situation)
     rows, entries = executor.filled.rows, executor.filled.entries
     if catch_up is not None:
         catch_up.take_all()
@@ -42,3 +48,14 @@ def _complete(transition: Transition, catch_up: CatchUp | None) -> Executor:
     transition.recorder.count_computed(rows, entries)
     transition.recorder.end()
     return executor
+
+
+def _fill_while_it_fits(executor: PlanExecutor, cause: Cause, situation: Situation) -> None:
+    """Compute what is missing, or as much of it as there is memory for."""
+    if not situation.is_limited:
+        executor.complete(cause, situation.horizon)
+    while executor.lacks_entries(cause):
+        if not situation.may_fill(executor):
+            executor.give_up(cause)
+            return
+        executor.fill_some(_SLICE, situation.horizon, cause)

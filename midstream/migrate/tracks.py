@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from midstream.engine.executors.protocol import Executor, ExecutorKind, HandedOver, IndexUsed, PlanExecutor
+from midstream.engine.executors.protocol import Evicting, Executor, ExecutorKind, HandedOver, IndexUsed, PlanExecutor
 from midstream.engine.joins.combos import Delta
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
@@ -89,6 +89,10 @@ class TwoTracks(abc.ABC):
 
     def refusal(self, plan: Plan, strategy: str | None) -> str | None:
         return self._new.refusal(plan, strategy)
+
+    def evicting(self) -> Iterator[Evicting]:
+        yield from self.old.evicting()
+        yield from self._new.evicting()
 
     def hand_over(self) -> Sequence[HandedOver]:
         """Nothing: the states of the new plan know only later rows, and those of the old one may be cut."""

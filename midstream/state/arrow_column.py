@@ -86,7 +86,9 @@ class ArrowColumn:
 
     @property
     def nbytes(self) -> int:
-        return sum(int(chunk.nbytes) for chunk in self._chunks) + sum(lengths.nbytes for lengths in self._sizes)
+        return sum(int(chunk.get_total_buffer_size()) for chunk in self._chunks) + sum(
+            lengths.nbytes for lengths in self._sizes
+        )
 
 
 def _copy(values: pa.Array) -> pa.Array:

@@ -270,6 +270,16 @@ class BytesColumn:
             self._heap_head = int(self._offsets[self._ids[0] & (len(self._offsets) - 1)])
 
     @property
+    def heap_bytes(self) -> int:
+        """What the bytes themselves take, however many rows there is room for."""
+        return self._heap.nbytes
+
+    @property
+    def used_bytes(self) -> int:
+        """How much of that rows use."""
+        return self._heap_tail - self._heap_head
+
+    @property
     def nbytes(self) -> int:
         return self._offsets.nbytes + self._lengths.nbytes + self._heap.nbytes + self._valid.nbytes
 

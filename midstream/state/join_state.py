@@ -11,7 +11,7 @@ Entries leave in two ways.
   the ring does not grow for the sake of the dead.
 * They are evicted: one pass over the ring sets their end to a time before every start, so that the interval test that
   every probe makes anyway refuses them. They are counted, and once they are a quarter of the ring, the next purge goes
-  round the ring once, indexes the rest anew and gives the memory back.
+  round the ring once, indexes the rest anew and gives the memory back; `pack` does so at once.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ class JoinState:
         self._head = self._tail = FIRST_ID
         self._stored = 0
         self._evicted = 0
+        #: How many entries were ever stored here.
+        self.stored_in_all = 0
         #: How entries are found; nested loops need no index.
         self.indexes: dict[Signature, HashIndex | SortedIndex] = {}
         #: A sorted index cannot tell the key of an entry that has to move; these rings can.
@@ -74,6 +76,7 @@ class JoinState:
             self._make_index(signature, access, expected)
 
     def _allocate(self, capacity: int, expected: int) -> None:
+        self._inherited_bytes = 0
         reserve = rings.capacity_for(expected)
         self._starts: Ints = rings.make_ring(capacity, reserve=reserve)
         self._ends: Ints = rings.make_ring(capacity, reserve=reserve)
@@ -101,6 +104,8 @@ class JoinState:
         state = cls(inputs, {}, meter=dropped.meter)
         state._starts, state._ends = dropped._starts, dropped._ends
         state._members = rings.reshape(dropped._members, len(inputs))
+        # Narrower entries take a part of memory that was used whole.
+        state._inherited_bytes = max(dropped._members.nbytes, dropped._inherited_bytes)
         # The first slot again: those at the end may never have been written, and cost when they first are.
         state._head = state._tail = -(-dropped._tail // dropped.capacity) * dropped.capacity
         reused = [index for index in dropped.indexes.values() if isinstance(index, HashIndex)]
@@ -165,6 +170,7 @@ class JoinState:
             rings.write(self._members, self._tail, combos.rows)
         self._tail += size
         self._stored += size
+        self.stored_in_all += size
         self.meter.bytes_moved += size * self._entry_bytes
 
     def _insert(self, signature: Signature, first: int, keys: Ints, starts: Ints, ends: Ints) -> None:
@@ -225,6 +231,37 @@ class JoinState:
         slots = ids & (self.capacity - 1)
         return Combos(self._members[slots], self._starts[slots], self._ends[slots])
 
+    def rows_of(self, number: int, ids: Ints) -> Ints:
+        """The rows of an input that these entries have."""
+        rows: Ints = self._members[ids & (self.capacity - 1), self.inputs.index(number)]
+        return rows
+
+    def pack(self, horizon: int, heads: Mapping[int, int]) -> None:
+        """Give back the memory of everything that is evicted or dead."""
+        self._pack(max(horizon, EARLIEST), np.array([heads[number] for number in self.inputs], np.int64))
+        if rings.capacity_for(self.slots) < self.capacity:  # room was kept for what has expired
+            self._resize(rings.capacity_for(self.slots))
+
+    def clear(self) -> None:
+        """Drop all entries, and what is known to be missing; it is the caller who then says what is."""
+        self._head = self._tail
+        self._allocate(rings.SMALLEST_CAPACITY, 0)
+        for signature, index in list(self.indexes.items()):
+            self._make_index(signature, Access.HASH if isinstance(index, HashIndex) else Access.SORTED, 0)
+        self._evicted = self._stored = 0
+        self.missing = Missing()
+
+    @property
+    def slots(self) -> int:
+        """How many slots of the ring are taken, also by what is evicted or dead."""
+        return self._tail - self._head
+
+    @property
+    def slot_bytes(self) -> int:
+        """The bytes that the room for one entry takes."""
+        buckets = sum(isinstance(index, HashIndex) for index in self.indexes.values())
+        return self._entry_bytes + 16 * buckets
+
     def purge(self, horizon: int, heads: Mapping[int, int]) -> None:
         """Forget what is dead: entries that ended before the horizon or have a row below its window's head."""
         self.missing.forget(heads)
@@ -282,6 +319,7 @@ class JoinState:
         self._evicted = 0
         self.store(combos, keys)
         self._stored = 0
+        self.stored_in_all -= len(kept)
 
     def _pack_in_one_pass(self, index: HashIndex, horizon: int, first_rows: Ints) -> None:
         """The usual case: entries with one hash index, in the memory that they have if they need as much."""
@@ -304,6 +342,7 @@ class JoinState:
         self._starts = rings.resize(self._starts, head, tail, capacity)
         self._ends = rings.resize(self._ends, head, tail, capacity)
         self._members = rings.resize(self._members, head, tail, capacity)
+        self._inherited_bytes = 0
         for signature, keys in self._sorted_keys.items():
             self._sorted_keys[signature] = rings.resize(keys, head, tail, capacity)
         for index in self.indexes.values():
@@ -330,5 +369,6 @@ class JoinState:
 
     @property
     def nbytes(self) -> int:
-        own = sum(ring.nbytes for ring in (self._starts, self._ends, self._members, *self._sorted_keys.values()))
+        own = sum(ring.nbytes for ring in (self._starts, self._ends, *self._sorted_keys.values()))
+        own += max(self._members.nbytes, self._inherited_bytes)
         return own + self.missing.nbytes + sum(index.nbytes for index in self.indexes.values())

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 @dataclass
 class Meter:
-    """Entries looked at by probes, and bytes written to rings."""
+    """Entries looked at by probes, bytes written to rings, and entries that were missing and have been filled in."""
 
     slots_visited: int = 0
     bytes_moved: int = 0
+    entries_filled: int = 0

@@ -43,6 +43,7 @@ class Record:
         self.head = base
         self.remaining = self._scanned = self._size = max(mark - base, 0)
         self.states: NDArray[np.uint8] = kernels.room_for(self._size)
+        self._at_first: NDArray[np.uint8] | None = None
 
     @classmethod
     def of_rows(cls, ids: Ints) -> Record:
@@ -52,6 +53,7 @@ class Record:
         record.states[:] = kernels.ALL_FILLED
         kernels.put(record.states, distinct - record.base, np.full(len(distinct), MISSING, np.uint8))
         record.remaining = len(distinct)
+        record._at_first = record.states.copy()
         return record
 
     def renumbered(self, renumbering: Renumbering) -> Record:
@@ -74,6 +76,19 @@ class Record:
         ids = np.arange(self.head, self.base + self._size)
         found: Ints = ids[self.states_of(ids) == MISSING]
         return found
+
+    def refilled(self) -> Ints:
+        """The live rows that were missing from the start and have been filled; none if that is not known any more."""
+        if self._at_first is None:
+            return np.empty(0, np.int64)
+        ids = np.arange(self.head, self.base + self._size)
+        was_missing = kernels.states_of(self._at_first, ids - self.base) == MISSING
+        found: Ints = ids[was_missing & (self.states_of(ids) != MISSING)]
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        return self.states.nbytes + (0 if self._at_first is None else self._at_first.nbytes)
 
     def states_of(self, ids: Ints) -> NDArray[np.uint8]:
         """The states of rows between the base and the mark."""
@@ -105,6 +120,7 @@ class Box:
         self.inputs = inputs
         self.cause = cause
         self.marks = {number: marks[number] for number in inputs}
+        self._chosen = frozenset(rows or {})
         self._records: dict[int, Record] = {}
         for number, low in (lows or {}).items():
             if number in self.marks:
@@ -149,8 +165,18 @@ class Box:
     def reordered(self, inputs: tuple[int, ...]) -> Box:
         """The same box for combinations whose columns are in another order."""
         box = Box(inputs, self.marks, self.cause)
+        box._chosen = self._chosen
         box._records = self._records
         return box
+
+    def was_evicted_by(self, number: int) -> bool:
+        """Whether it is about evicted rows of this input, with all rows of the others; or about all rows of all."""
+        return self.cause.kind == "eviction" and self._chosen <= {number}
+
+    def refilled(self, number: int) -> Ints:
+        """The live rows of an input that were evicted with this box and have been filled in since."""
+        record = self._records.get(number)
+        return np.empty(0, np.int64) if record is None else record.refilled()
 
     def settle(self, number: int, claimed: Ints) -> None:
         """The combinations of the claimed rows are stored: those that are in the box leave it."""
@@ -213,7 +239,7 @@ class Box:
 
     @property
     def nbytes(self) -> int:
-        return sum(record.states.nbytes for record in self._records.values())
+        return sum(record.nbytes for record in self._records.values())
 
 
 class Missing:
@@ -244,6 +270,16 @@ class Missing:
     def is_due_to(self, cause: Cause) -> bool:
         """Whether a box is left that has this cause."""
         return any(box.cause is cause for box in self._boxes)
+
+    def replace(self, gone: Collection[Box], box: Box, heads: Mapping[int, int]) -> None:
+        """One box instead of others, all of whose combinations it has."""
+        self._boxes = [other for other in self._boxes if other not in gone]
+        self.add(box, heads)
+
+    def give_up(self, cause: Cause) -> None:
+        """What is missing for this cause is filled on demand from now on, as what was evicted is."""
+        for box in self._boxes_of(cause):
+            box.cause = Cause("eviction")
 
     def adopt(self, cause: Cause) -> None:
         """A migration that takes the state over has to fill what earlier ones, or a restore, have left."""

@@ -103,6 +103,8 @@ class BaseWindow:
     hash_indexes: dict[tuple[int, ...], HashIndex] = field(init=False)
     sorted_indexes: dict[int, SortedIndex] = field(init=False)
     meter: Meter = field(default_factory=Meter)
+    #: Capacity, number of hash indexes, and the bytes that follow from these.
+    _fixed: tuple[int, int, int] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self._allocate()
@@ -209,6 +211,12 @@ class BaseWindow:
         if self.capacity > 16 * max(len(self), rings.SMALLEST_CAPACITY):
             self._resize(rings.capacity_for(4 * len(self) + 1))
 
+    def trim(self, rows: int) -> None:
+        """Have room for no more than so many rows, or those that it has."""
+        capacity = rings.capacity_for(max(rows, len(self)))
+        if capacity < self.capacity:
+            self._resize(capacity)
+
     def _resize(self, capacity: int) -> None:
         head, tail = self.head, self.tail
         self.starts = rings.resize(self.starts, head, tail, capacity)
@@ -255,14 +263,16 @@ class BaseWindow:
 
     @property
     def nbytes(self) -> int:
+        if self._fixed is None or self._fixed[:2] != (self.capacity, len(self.hash_indexes)):
+            self._fixed = self.capacity, len(self.hash_indexes), self._count_fixed()
+        parts: Iterable[PayloadColumn | SortedIndex] = (*self.columns.values(), *self.sorted_indexes.values())
+        return self._fixed[2] + sum(part.nbytes for part in parts)
+
+    def _count_fixed(self) -> int:
+        """The bytes of what changes its size with the capacity alone."""
         integers = (self.starts, self.ends, self.arrivals, self._ordinals, self.arrival_ends)
         own = sum(array.nbytes for array in (*integers, *self.codes.values(), *self.band_codes.values()))
-        parts: Iterable[PayloadColumn | HashIndex | SortedIndex] = (
-            *self.columns.values(),
-            *self.hash_indexes.values(),
-            *self.sorted_indexes.values(),
-        )
-        return own + sum(part.nbytes for part in parts)
+        return own + sum(index.nbytes for index in self.hash_indexes.values())
 
 
 def _take(column: PayloadColumn, ids: Ints) -> pa.Array | pa.ChunkedArray:

@@ -38,6 +38,7 @@ class Count:
     stored: int = 0
     boxed: int = 0
     several: int = 0
+    off: int = 0
 
 
 def executor_of(engine: ms.Engine) -> TreeExecutor:
@@ -132,6 +133,10 @@ def audit(engine: ms.Engine, small: Small, count: Count) -> None:
             assert len(window) <= window.layout.window.size, "what was pushed out of a ROWS window is gone"
     for node in executor_of(engine).joins():
         if node.state is None:
+            continue
+        if node.is_off:
+            assert len(node.state) == 0 and not node.state.missing, "a state that is off holds and lacks nothing"
+            count.off += 1
             continue
         wanted = join_naively(small, live, node.inputs)
         entries, intervals = read_entries(node, windows, watermark)

@@ -33,14 +33,14 @@ def test_many_results_come_in_several_pieces(where: str) -> None:
     engine = ms.Engine(query_of(2, where))
     pieces = list(engine.push_batches({"a": rows([0] * 600), "b": rows([0] * 500)}))
     assert len(pieces) > 2
-    assert all(0 < piece.num_rows <= combos._LARGEST_RESULT_BLOCK for piece in pieces)
+    assert all(0 < piece.num_rows <= combos.LARGEST_BLOCK for piece in pieces)
     whole = pa.concat_tables(pieces)
     pairs = np.asarray(whole.column("a")) * 1000 + np.asarray(whole.column("b"))
     assert whole.num_rows == 300_000 == len(np.unique(pairs)) == engine.stats().rows_out
 
 
 def test_a_block_is_larger_than_any_piece_that_fits_it() -> None:
-    assert combos._LARGEST_RESULT_BLOCK == 131_072
+    assert combos.LARGEST_BLOCK == 131_072
     engine = ms.Engine(query_of(2, "a.k = b.k"))
     (piece,) = engine.push_batches({"a": rows([1, 2, 3]), "b": rows([3, 2])})
     assert piece.num_rows == 2

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from midstream.cql.model import Query
-from midstream.engine.executors.protocol import ExecutorKind, FillCounts, HandedOver, IndexUsed, PlanExecutor
+from midstream.engine.executors.protocol import Evicting, ExecutorKind, FillCounts, HandedOver, IndexUsed, PlanExecutor
 from midstream.engine.joins.combos import Delta, widen
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
@@ -101,6 +101,10 @@ class FragmentedExecutor:
         for executor in self.executors:
             yield from executor.indexes_used()
 
+    def evicting(self) -> Iterator[Evicting]:
+        for executor in self.executors:
+            yield from executor.evicting()
+
     def refusal(self, plan: Plan, strategy: str | None) -> str | None:
         """Of fragments that the plan has too; others would start anew."""
         own = dict(zip(self._inputs, self.executors, strict=True))
@@ -137,6 +141,10 @@ class FragmentedExecutor:
     def fill_some(self, limit: int, horizon: int, cause: Cause) -> int:
         lacking = next(executor for executor in self.executors if executor.lacks_entries(cause))
         return lacking.fill_some(limit, horizon, cause)
+
+    def give_up(self, cause: Cause) -> None:
+        for executor in self.executors:
+            executor.give_up(cause)
 
     def complete(self, cause: Cause, horizon: int) -> None:
         for executor in self.executors:

@@ -22,9 +22,11 @@ from typing import Protocol, runtime_checkable
 from midstream.cql.model import Query
 from midstream.engine.joins.combos import Delta
 from midstream.engine.joins.comparison import StateShape
+from midstream.engine.joins.nodes import JoinNode
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
 from midstream.plan.tree import Plan
+from midstream.state.indexes import Ints
 from midstream.state.join_state import JoinState
 from midstream.state.missing import Cause
 from midstream.state.window import BaseWindow, Renumbering
@@ -59,6 +61,25 @@ class FillCounts:
 
     rows: int = 0
     entries: int = 0
+
+
+class Evicting(Protocol):
+    """Keeps entries of joins that it can give up: what is needed again is computed again. Only between chunks."""
+
+    def joins(self) -> Sequence[JoinNode]:
+        """The joins of its plan, children first."""
+
+    def evict(self, node: JoinNode, number: int, rows: Ints) -> int:
+        """Give up the entries of a join's state that have one of these rows of an input; how many there were."""
+
+    def evict_all(self, node: JoinNode) -> int:
+        """Give up all entries of a join's state; how many there were."""
+
+    def switch_off(self, node: JoinNode) -> None:
+        """Keep nothing of a join from now on."""
+
+    def switch_on(self, node: JoinNode) -> None:
+        """Keep what a join finds again; all of it is missing so far."""
 
 
 class Executor(Protocol):
@@ -97,6 +118,9 @@ class Executor(Protocol):
 
     def indexes_used(self) -> Iterator[IndexUsed]:
         """The hash indexes of base windows that its plans probe; perhaps some of them twice."""
+
+    def evicting(self) -> Iterator[Evicting]:
+        """Those of the executors that run, it may be itself, that keep entries which they can give up."""
 
     def refusal(self, plan: Plan, strategy: str | None) -> str | None:
         """Why it cannot go on by this plan on its own kind, by the strategy that was named if one was; else None."""
@@ -140,6 +164,9 @@ class PlanExecutor(Executor, Protocol):
         What ended before `horizon` is dead.
         """
 
+    def give_up(self, cause: Cause) -> None:
+        """What is missing for this cause is filled on demand alone from now on."""
+
     def complete(self, cause: Cause, horizon: int) -> None:
         """Compute everything that is missing for this cause; what ended before `horizon` is dead."""
 
@@ -151,6 +178,10 @@ class ExecutorKind(Protocol):
     @property
     def name(self) -> str:
         """What users call it."""
+
+    @property
+    def can_evict(self) -> bool:
+        """Whether it can keep to a memory limit: it gives up what it keeps beside the windows, or keeps nothing."""
 
     def make(
         self, query: Query, plan: Plan, windows: Sequence[BaseWindow], since: Mapping[int, int] | None = None

@@ -17,8 +17,8 @@ import numpy as np
 
 from midstream.cql.model import Query
 from midstream.engine.executors.known_rows import KnownRows
-from midstream.engine.executors.protocol import FillCounts, HandedOver, IndexUsed
-from midstream.engine.joins.combos import Delta, emit, make_result_block
+from midstream.engine.executors.protocol import Evicting, FillCounts, HandedOver, IndexUsed
+from midstream.engine.joins.combos import Delta, emit, make_block
 from midstream.engine.joins.comparison import StateShape
 from midstream.engine.joins.nodes import add_indexes
 from midstream.engine.joins.routes import Route
@@ -33,6 +33,7 @@ class Stems:
     """The kind of executor that keeps no join states."""
 
     name = "stems"
+    can_evict = True
 
     def make(
         self, query: Query, plan: Plan, windows: Sequence[BaseWindow], since: Mapping[int, int] | None = None
@@ -75,7 +76,7 @@ class StemsExecutor:
         if len(route.inputs) == 1:
             yield delta.combos
             return
-        block = make_result_block(len(route.inputs), route.least_block, len(delta))
+        block = make_block(len(route.inputs), route.least_block, len(delta))
         yield from emit(route.matches(delta, block, before, self._known.since), block, self._orders[route.inputs[0]])
 
     def purge(self, horizon: int) -> None:
@@ -117,6 +118,10 @@ class StemsExecutor:
         """Nothing."""
         return ()
 
+    def evicting(self) -> Iterator[Evicting]:
+        """Nothing."""
+        return iter(())
+
     @property
     def nbytes(self) -> int:
         """0: all rows are in the windows."""
@@ -143,5 +148,7 @@ class StemsExecutor:
 
     def fill_some(self, limit: int, horizon: int, cause: Cause) -> int:
         return 0
+
+    def give_up(self, cause: Cause) -> None: ...
 
     def complete(self, cause: Cause, horizon: int) -> None: ...

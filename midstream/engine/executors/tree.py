@@ -2,9 +2,11 @@
 
 One chunk, at a join with children L and R whose deltas dL and dR are known:
 
-1. fill what L lacks of what dR will touch, and what R lacks of what dL will touch;
-2. join dR with L as it was before this chunk, then dL with R including dR: every new pair once;
-3. store dL in L and dR in R; hand the pairs up as this join's delta, or emit them at the root, which may keep them.
+1. fill what L lacks of what dR will touch, join dR with L as it was before this chunk, and store dR in R;
+2. fill what R lacks of what dL will touch, join dL with R including dR, and store dL in L: every new pair once;
+3. hand the pairs up as this join's delta, or emit them at the root, which may keep them.
+
+Deltas climb in parts of a bounded size. All of R's subtree comes before any of L's, so L is as it was while dR passes.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ import numpy as np
 from midstream.cql.model import Query
 from midstream.engine.executors.known_rows import KnownRows
 from midstream.engine.executors.protocol import FillCounts, HandedOver, HeldState, IndexUsed
-from midstream.engine.joins.combos import Block, Delta, emit, heads_of, make_result_block
+from midstream.engine.joins.combos import Block, Delta, emit, heads_of, make_block
 from midstream.engine.joins.comparison import StateShape, compare_states, state_shapes
-from midstream.engine.joins.evicting import evict
-from midstream.engine.joins.filling import Filler, drain, store
+from midstream.engine.joins.evicting import declare_missing, evict, evict_all, switch_off, switch_on
+from midstream.engine.joins.filling import Filler, store
 from midstream.engine.joins.level_filling import LevelFiller
 from midstream.engine.joins.nodes import (
     JoinNode,
@@ -37,7 +39,7 @@ from midstream.kernels.types import SMALLEST, Combos
 from midstream.plan.tree import Plan, quoted
 from midstream.state.indexes import Ints
 from midstream.state.join_state import Access, JoinState
-from midstream.state.missing import Box, Cause
+from midstream.state.missing import Cause
 from midstream.state.window import BaseWindow, Renumbering
 
 _FILLED_AT_ONCE = 1 << 20
@@ -49,6 +51,7 @@ class Tree:
     """The kind of executor that keeps a state for every join below the root; with `keeps_root`, for the root too."""
 
     name = "tree"
+    can_evict = True
 
     def __init__(self, keeps_root: bool = False):
         self._keeps_root = keeps_root
@@ -151,22 +154,21 @@ class TreeExecutor:
     def _declare_missing(self, nodes: Iterable[JoinNode], cause: Cause) -> None:
         """Declare every combination of the rows that the windows hold missing from the states of these joins."""
         for node in nodes:
-            assert node.state is not None
-            marks = {number: self._windows[number].tail for number in node.inputs}
-            node.state.missing.add(Box(node.inputs, marks, cause), heads_of(self._windows))
+            declare_missing(node, cause, self._windows)
 
     def refusal(self, plan: Plan, strategy: str | None) -> str | None:
         """None: any plan will do."""
         return None
 
     def hand_over(self) -> list[HeldState]:
-        """All states, with what is missing from them."""
-        states = {frozenset(node.inputs): node.state for node in self.joins()}
+        """All states that are not switched off, with what is missing from them."""
+        nodes = {frozenset(node.inputs): node for node in self.joins()}
         found = []
         for shape in self._shapes:
-            state = states[shape.identity]
-            assert state is not None, "every join with a shape has a state"
-            found.append(HeldState(shape, state))
+            node = nodes[shape.identity]
+            assert node.state is not None, "every join with a shape has a state"
+            if not node.is_off:
+                found.append(HeldState(shape, node.state))
         return found
 
     def complete(self, cause: Cause, horizon: int) -> None:
@@ -186,6 +188,12 @@ class TreeExecutor:
     def _incomplete(self, cause: Cause) -> Iterator[JoinNode]:
         return (node for node in self.joins() if node.state is not None and node.state.missing.is_due_to(cause))
 
+    def give_up(self, cause: Cause) -> None:
+        """What is missing for this cause is filled on demand alone from now on."""
+        for node in self._incomplete(cause):
+            assert node.state is not None
+            node.state.missing.give_up(cause)
+
     @property
     def filled(self) -> FillCounts:
         """What filling has taken so far."""
@@ -198,6 +206,22 @@ class TreeExecutor:
     def evict(self, node: JoinNode, number: int, rows: Ints) -> int:
         """Give up the entries of a join's state that have one of these rows of an input; how many there were."""
         return evict(node, number, rows, self._windows, self._known.since)
+
+    def evict_all(self, node: JoinNode) -> int:
+        """Give up all entries of a join's state; how many there were."""
+        return evict_all(node, self._windows, self._known.since)
+
+    def switch_off(self, node: JoinNode) -> None:
+        """Keep nothing of a join from now on."""
+        switch_off(node)
+
+    def switch_on(self, node: JoinNode) -> None:
+        """Keep what a join finds again; all of it is missing so far."""
+        switch_on(node, self._windows, self._known.since)
+
+    def evicting(self) -> Iterator[TreeExecutor]:
+        """Itself."""
+        yield self
 
     @property
     def plans_at_once(self) -> int:
@@ -223,9 +247,8 @@ class TreeExecutor:
         if any(node.lacks_entries for node in self._joins):
             self.filler.fill_ahead(self._joins, deltas, horizon)
         chunk = _Chunk(deltas, {number: int(delta.ids[0]) for number, delta in deltas.items() if len(delta)}, horizon)
-        left, right = self._delta(root.left, chunk), self._delta(root.right, chunk)
-        block = make_result_block(len(root.inputs), root.least_block, max(len(left), len(right)))
-        steps = self._pairs(root, left, right, block, chunk)
+        block = self._make_block(root, chunk)
+        steps = self._pairs(root, block, chunk)
         if root.state is not None:
             steps = self._keeping(steps, root, block)
         yield from emit(steps, block, self._order)
@@ -237,27 +260,32 @@ class TreeExecutor:
             yield
         store(root, Delta(root.inputs, block.content(), self._windows))
 
-    def _delta(self, node: LiveNode, chunk: _Chunk) -> Delta:
-        """The combinations of a node that contain a new row."""
+    def _parts(self, node: LiveNode, chunk: _Chunk) -> Iterator[Delta]:
+        """The combinations of a node that contain a new row; each part is to be used before the next is asked for."""
         if isinstance(node, LeafNode):
-            return chunk.deltas.get(node.number) or Delta.of_rows(node.number, np.empty(0, np.int64), self._windows)
-        left, right = self._delta(node.left, chunk), self._delta(node.right, chunk)
-        block = Block(len(node.inputs), max(node.least_block, len(left) + len(right)), False)
-        drain(self._pairs(node, left, right, block, chunk))
-        return Delta(node.inputs, block.content(), self._windows)
+            if len(chunk.deltas.get(node.number, ())):
+                yield chunk.deltas[node.number]
+            return
+        block = self._make_block(node, chunk)
+        for _ in self._pairs(node, block, chunk):
+            yield Delta(node.inputs, block.content(), self._windows)
+            block.count = 0
+        if block.count:
+            yield Delta(node.inputs, block.content(), self._windows)
 
-    def _pairs(self, node: JoinNode, left: Delta, right: Delta, block: Block, chunk: _Chunk) -> Iterator[None]:
-        # What new rows of a leaf touch has been filled ahead.
-        if len(right) and isinstance(node.right, JoinNode):
-            self.filler.fill_for(node.left, right, chunk.horizon)
-        if len(left) and isinstance(node.left, JoinNode):
-            self.filler.fill_for(node.right, left, chunk.horizon)
-        if len(right):
-            yield from self.prober.matches(node, right, node.left, block, chunk.first_ids, self._known.since)
-            store(node.right, right)
-        if len(left):
-            yield from self.prober.matches(node, left, node.right, block, None, self._known.since)
-            store(node.left, left)
+    def _make_block(self, node: JoinNode, chunk: _Chunk) -> Block:
+        rows = sum(len(chunk.deltas[number]) for number in node.inputs if number in chunk.deltas)
+        return make_block(len(node.inputs), node.least_block if rows else 0, rows)
+
+    def _pairs(self, node: JoinNode, block: Block, chunk: _Chunk) -> Iterator[None]:
+        for child, sibling, before in ((node.right, node.left, chunk.first_ids), (node.left, node.right, None)):
+            for part in self._parts(child, chunk):
+                if isinstance(child, JoinNode):  # what new rows of a leaf touch has been filled ahead
+                    self.filler.fill_for(sibling, part, chunk.horizon)
+                if isinstance(sibling, JoinNode):
+                    sibling.probes += len(part)
+                yield from self.prober.matches(node, part, sibling, block, before, self._known.since)
+                store(child, part)
 
     def purge(self, horizon: int) -> None:
         """Forget entries that can never matter again, after the windows have forgotten their rows."""
@@ -310,7 +338,8 @@ class TreeExecutor:
                 aliases = tuple(self.plan.aliases[number] for number in node.inputs)
                 name = " ".join(quoted(alias) for alias in aliases)
                 holes = self._holes_of(node)
-                found.append(StateStats(name, "join", len(node.state), node.state.nbytes, holes, aliases))
+                size = node.state.nbytes
+                found.append(StateStats(name, "join", len(node.state), size, holes, aliases, node.is_off))
         return found
 
 

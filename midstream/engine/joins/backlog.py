@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from midstream.cql.model import Query
-from midstream.engine.joins.combos import Delta, emit, make_result_block, widen
+from midstream.engine.joins.combos import Delta, emit, make_block, widen
 from midstream.engine.joins.nodes import add_indexes
 from midstream.engine.joins.routes import Route
 from midstream.kernels.types import Combos
@@ -85,7 +85,7 @@ class _FragmentBacklog:
         if self._route is None:
             yield delta.combos
             return
-        block = make_result_block(len(self._route.inputs), self._route.least_block, len(delta))
+        block = make_block(len(self._route.inputs), self._route.least_block, len(delta))
         order = np.argsort(self._route.inputs)
         yield from emit(self._route.matches(delta, block, self._marks), block, order)
 

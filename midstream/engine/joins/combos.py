@@ -11,7 +11,8 @@ from midstream.kernels.types import LARGEST, Combos
 from midstream.state.indexes import Ints
 from midstream.state.window import BaseWindow, WindowRows, composite
 
-_LARGEST_RESULT_BLOCK = 1 << 17
+#: The most combinations that are on their way from one join to the next, or to the output, at a time.
+LARGEST_BLOCK = 1 << 17
 #: In the place of a row id: the input is one of another fragment. No row has so high an id, so that the result is not
 #: older for it than for any other input.
 OF_OTHERS = LARGEST
@@ -99,16 +100,23 @@ class Delta:
 
 
 class Block:
-    """Room for combinations. A bounded one is emptied when it is full, any other one grows."""
+    """Room for combinations, which grows as it fills. With `largest`, it is emptied instead once it is that large."""
 
-    def __init__(self, width: int, capacity: int, is_bounded: bool):
+    def __init__(self, width: int, capacity: int, largest: int | None = None):
         self.combos = _allocate(width, capacity)
         self.count = 0
-        self.is_bounded = is_bounded
+        self._largest = largest
+
+    @property
+    def may_grow(self) -> bool:
+        return self._largest is None or len(self.combos.starts) < self._largest
 
     def grow(self) -> None:
-        """Double the room, keeping what is there."""
-        bigger = _allocate(self.combos.rows.shape[1], 2 * len(self.combos.starts))
+        """Double the room, keeping what is there; no further than to the largest size, if it is not reached yet."""
+        capacity = 2 * len(self.combos.starts)
+        if self._largest is not None and self.may_grow:
+            capacity = min(capacity, self._largest)
+        bigger = _allocate(self.combos.rows.shape[1], capacity)
         for new, old in zip(bigger, self.combos, strict=True):
             new[: self.count] = old[: self.count]
         self.combos = bigger
@@ -120,9 +128,11 @@ class Block:
     def take(self, found: Block, columns: Sequence[int] | Ints) -> Iterator[None]:
         """Move everything here from another block, its columns in this order; it fits in when this one is empty.
 
-        Yields if a bounded block has to be emptied first.
+        Yields if this one has to be emptied first.
         """
-        if self.count + found.count > len(self.combos.starts) and self.is_bounded:
+        while self.count + found.count > len(self.combos.starts) and self.may_grow:
+            self.grow()
+        if self.count + found.count > len(self.combos.starts):
             yield
         while self.count + found.count > len(self.combos.starts):
             self.grow()
@@ -138,13 +148,13 @@ class Block:
         return 2 * self.count >= len(self.combos.starts)
 
 
-def make_result_block(width: int, least: int, probing: int) -> Block:
-    """A bounded block for the results that so many combinations have: large if they are many, but not too large."""
-    return Block(width, min(_LARGEST_RESULT_BLOCK, max(least, 2 * probing)), True)
+def make_block(width: int, least: int, probing: int) -> Block:
+    """A block for what so many combinations find: large if they are many, but not too large."""
+    return Block(width, min(LARGEST_BLOCK, max(least, 2 * probing)), LARGEST_BLOCK)
 
 
 def emit(steps: Iterator[None], block: Block, order: Ints) -> Iterator[Combos]:
-    """What is written into a bounded block, its columns in this order."""
+    """What is written into a block that is emptied when it is full, its columns in this order."""
     for _ in steps:
         yield _reorder(block.content(), order)
         block.count = 0

@@ -5,13 +5,18 @@ of these rows with all rows of the other inputs says so. A probe that needs them
 migration left out, so results stay exact whatever is evicted.
 
 The box's marks are the rows that come next, not those of an earlier migration: entries with newer rows are dropped too.
-It may overlap with boxes that are there, and rows may be evicted again that have been filled in since. Only between two
-pushes.
+There is one such box per state and input: a further eviction takes the rows that are still in it again, with the marks
+of now, and leaves alone those that have been filled in since. It may overlap with other boxes. Only between two chunks.
+
+A state can also be switched off. It is empty then, and stays so: combinations pass it on their way up without being
+stored, and whoever probes it finds what it would hold in the base windows. Switched on again, it is a new state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from midstream.engine.joins.combos import heads_of
 from midstream.engine.joins.nodes import JoinNode
@@ -32,10 +37,54 @@ def evict(
     With `since`, the plan knows only rows from these ids on, by input.
     """
     assert node.state is not None, "the root of a plan keeps no state"
+    again = [box for box in node.state.missing if box.was_evicted_by(number)]
+    rows = np.concatenate([rows, *(box.all_missing(number, windows[number].head) for box in again)])
     evicted = node.state.evict(number, rows)
     if evicted:
-        marks = {own: windows[own].tail for own in node.inputs}
-        lows = None if since is None else {own: first for own, first in since.items() if own in marks}
-        box = Box(node.inputs, marks, Cause("eviction"), {number: rows}, lows)
-        node.state.missing.add(box, heads_of(windows))
+        box = _box_of(node, windows, Cause("eviction"), since, {number: rows})
+        node.state.missing.replace(again, box, heads_of(windows))
     return evicted
+
+
+def evict_all(node: JoinNode, windows: Sequence[BaseWindow], since: Mapping[int, int] | None = None) -> int:
+    """Drop all entries of a join's state; how many there were."""
+    assert node.state is not None, "the root of a plan keeps no state"
+    evicted = len(node.state)
+    node.state.clear()
+    declare_missing(node, Cause("eviction"), windows, since)
+    return evicted
+
+
+def switch_off(node: JoinNode) -> None:
+    """Empty a join's state and store nothing in it from now on."""
+    assert node.state is not None, "the root of a plan keeps no state"
+    node.state.clear()
+    node.is_off = True
+
+
+def switch_on(node: JoinNode, windows: Sequence[BaseWindow], since: Mapping[int, int] | None = None) -> None:
+    """Go on storing in a join's state; what it should have had all along is missing."""
+    assert node.is_off
+    node.is_off = False
+    declare_missing(node, Cause("eviction"), windows, since)
+
+
+def declare_missing(
+    node: JoinNode, cause: Cause, windows: Sequence[BaseWindow], since: Mapping[int, int] | None = None
+) -> None:
+    """Say that every combination of the rows that the windows hold is missing from a join's state."""
+    assert node.state is not None
+    node.state.missing.add(_box_of(node, windows, cause, since), heads_of(windows))
+
+
+def _box_of(
+    node: JoinNode,
+    windows: Sequence[BaseWindow],
+    cause: Cause,
+    since: Mapping[int, int] | None,
+    rows: Mapping[int, Ints] | None = None,
+) -> Box:
+    """All combinations of rows that have come so far, of some inputs only with these rows."""
+    marks = {number: windows[number].tail for number in node.inputs}
+    lows = None if since is None else {number: first for number, first in since.items() if number in marks}
+    return Box(node.inputs, marks, cause, rows, lows)

@@ -120,6 +120,7 @@ class Filler:
             node.state.missing.settle(number, self._windows[number].head, claimed)
             self.rows_filled += len(claimed)
             self.entries_filled += entries
+            self._windows[number].meter.entries_filled += entries
 
     def _covered(self, found: Delta, number: int, bounds: Bounds, pending: Collection[int] = ()) -> Delta:
         """The combinations that are missing, contain a row of an input that is being filled, and are still alive."""
@@ -149,7 +150,7 @@ class Filler:
     def _joined(self, node: JoinNode, part: Delta, bounds: Bounds) -> Delta:
         """Combinations of one child of a node with what the other one, filled for them, holds within the bounds."""
         other = node.right if part.inputs == node.left.inputs else node.left
-        block = Block(len(node.inputs), max(node.least_block, len(part) + len(part) // 4), False)
+        block = Block(len(node.inputs), max(node.least_block, len(part) + len(part) // 4))
         if len(part):
             before, since = bounds.last_rows(other.inputs), bounds.first_rows(other.inputs)
             drain(self._prober.matches(node, part, other, block, before, since))
@@ -158,7 +159,11 @@ class Filler:
     def _leads_to_entries(self, child: JoinNode, number: int) -> bool:
         """Whether the key under which a child's entries are found can be told from a row of an input."""
         codes = self._windows[number].codes
-        return isinstance(child.path, HashPath) and all(key_class in codes for key_class in child.path.classes)
+        return (
+            not child.is_off
+            and isinstance(child.path, HashPath)
+            and all(key_class in codes for key_class in child.path.classes)
+        )
 
     def _stored_with_rows(self, child: JoinNode, number: int, ids: Ints) -> Delta:
         """The stored combinations of a child that have the key of one of these rows; a superset."""
@@ -170,8 +175,8 @@ class Filler:
 
 
 def store(node: LiveNode, delta: Delta) -> None:
-    """Add combinations to a join's state; a leaf has its rows in its window."""
-    if isinstance(node, JoinNode):
+    """Add combinations to a join's state, unless it is switched off; a leaf has its rows in its window."""
+    if isinstance(node, JoinNode) and not node.is_off:
         assert node.state is not None and node.path is not None
         node.state.store(delta.combos, {node.path.signature: node.path.keys(delta)})
 
@@ -179,7 +184,7 @@ def store(node: LiveNode, delta: Delta) -> None:
 def drain(steps: Iterator[None]) -> None:
     """Run to the end what writes into a block that grows."""
     for _ in steps:
-        raise AssertionError("only a bounded block has to be emptied")
+        raise AssertionError("only a block with a largest size has to be emptied")
 
 
 def _entries(state: JoinState, path: HashPath, keys: Ints) -> Combos:

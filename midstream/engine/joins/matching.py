@@ -16,7 +16,7 @@ def join_with(
 ) -> Generator[None, None, int]:
     """Join a delta with the entries that a path leads to, into `block`; returns how many slots were visited.
 
-    Yields whenever a bounded block has to be emptied.
+    Yields whenever the block has to be emptied.
     """
     visited = 0
     for step in path.steps(store, ring, delta, layout):
@@ -28,8 +28,8 @@ def join_with(
             if is_done:
                 visited += int(cursor[VISITED])
                 break
-            if block.is_bounded and block.is_half_full:
-                yield
-            elif block.is_half_full:
+            if block.is_half_full and block.may_grow:
                 block.grow()
+            elif block.is_half_full:
+                yield
     return visited

@@ -55,10 +55,14 @@ class JoinNode:
     meter: Meter
     path: Path | None = None
     state: JoinState | None = None
+    #: Nothing is stored in the state, which is empty; whoever probes it finds its combinations in the windows.
+    is_off: bool = False
 
     def __post_init__(self) -> None:
         self.inputs: tuple[int, ...] = self.left.inputs + self.right.inputs
         self.slots_visited = 0
+        #: How many combinations have looked for partners in the state.
+        self.probes = 0
 
     def keep_results(self, windows: Sequence[BaseWindow]) -> None:
         """Have a state for the combinations of the topmost join, too. Nobody probes it, so it needs no index."""
@@ -77,8 +81,8 @@ class JoinNode:
 
     @property
     def is_probed_by_route(self) -> bool:
-        """Whether probes go through the windows: the state lacks entries, and no index says which a probe needs."""
-        return self.lacks_entries and self.path is not None and self.path.access is Access.LOOP
+        """Whether probes go through the windows: the state is off, or no index says which entries a probe lacks."""
+        return self.is_off or (self.lacks_entries and self.path is not None and self.path.access is Access.LOOP)
 
     def other(self, child: LiveNode) -> LiveNode:
         return self.right if child is self.left else self.left
@@ -97,7 +101,7 @@ class JoinNode:
     ) -> Iterator[None]:
         """Join a delta of the other child with what `child` holds, into `block`.
 
-        Yields whenever a bounded block has to be emptied. Of a leaf whose input is in `before`, rows from that id on
+        Yields whenever the block has to be emptied. Of a leaf whose input is in `before`, rows from that id on
         are left out; of one in `since`, those below that id.
         """
         assert child.path is not None

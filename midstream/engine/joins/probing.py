@@ -1,5 +1,7 @@
 """Probing a child of a join: by its path, or from the base windows alone.
 
+A state that is switched off holds nothing, and is probed from the windows for good.
+
 A state that only nested loops lead to has no rows that a probe could fill by: its first probe would have to fill all of
 it. As long as such a state lacks something, a probe goes through the windows instead, which hold everything, and finds
 just what the complete state would give. Nothing is stored, and the boxes stay as they are, until the background has
@@ -63,7 +65,8 @@ class Prober:
     ) -> Iterator[None]:
         route = self._route(delta.inputs, child.inputs)
         order = np.array([route.inputs.index(number) for number in node.inputs])
-        found = Block(len(node.inputs), len(block.combos.starts), True)
+        capacity = max(len(block.combos.starts), route.least_block)
+        found = Block(len(node.inputs), capacity, capacity)
         for _ in route.matches(delta, found, before, since):
             yield from block.take(found, order)
         yield from block.take(found, order)

@@ -12,13 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from midstream.cql.model import Query
 from midstream.engine.joins.access import path_into
-from midstream.engine.joins.combos import Block, Delta
+from midstream.engine.joins.combos import LARGEST_BLOCK, Block, Delta
 from midstream.engine.joins.nodes import INDEXED_AT_ONCE, JoinNode, build_tree, indexes_used
 from midstream.plan.tree import Join, Leaf, Node
 from midstream.state.join_state import Access
 from midstream.state.window import BaseWindow
-
-_LARGEST_BLOCK = 1 << 17
 
 
 class Route:
@@ -57,7 +55,7 @@ class Route:
     ) -> Iterator[None]:
         """Write every combination that has a combination of the delta into `block`.
 
-        Yields whenever a bounded block has to be emptied. Of an input in `before`, rows from that id on are left out;
+        Yields whenever the block has to be emptied. Of an input in `before`, rows from that id on are left out;
         of one in `since`, those below that id.
         """
         return self._extended(self._steps, delta, block, before, since)
@@ -75,7 +73,8 @@ class Route:
         if not others:
             yield from step.matches(delta, step.right, block, before, since)
             return
-        found = Block(len(step.inputs), min(_LARGEST_BLOCK, max(step.least_block, 2 * len(delta))), True)
+        capacity = min(LARGEST_BLOCK, max(step.least_block, 2 * len(delta)))
+        found = Block(len(step.inputs), capacity, capacity)
         for _ in step.matches(delta, step.right, found, before, since):
             part = Delta(step.inputs, found.content(), self._windows)
             yield from self._extended(others, part, block, before, since)

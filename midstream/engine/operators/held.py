@@ -94,7 +94,9 @@ class HeldBack:
 
     @property
     def nbytes(self) -> int:
-        return self._inner.nbytes + sum(int(table.nbytes) for table in (*self._released, *self._waiting))
+        return self._inner.nbytes + sum(
+            int(table.get_total_buffer_size()) for table in (*self._released, *self._waiting)
+        )
 
     def snapshot(self) -> StoredStage:
         stored = self._inner.snapshot()

@@ -23,7 +23,7 @@ import pyarrow as pa
 from midstream.cql.model import Query
 from midstream.engine.joins.access import BandPath, HashPath, Path, Store
 from midstream.engine.joins.checks import checks_of_join
-from midstream.engine.joins.combos import Delta, heads_of, make_result_block, select, split_by_inputs
+from midstream.engine.joins.combos import Delta, heads_of, make_block, select, split_by_inputs
 from midstream.engine.joins.matching import join_with
 from midstream.engine.joins.nodes import INDEXED_AT_ONCE, add_indexes, indexed_path, least_block
 from midstream.engine.operators.lower_distinct import LowerDistinct
@@ -137,7 +137,7 @@ class _DerivedJoin:
     def find(self, begin: int, end: int) -> Iterator[Delta]:
         store, ring = self._store(begin, end)
         for delta in self._probing.find(begin, end):
-            block = make_result_block(len(self.inputs), least_block(self._path), len(delta))
+            block = make_block(len(self.inputs), least_block(self._path), len(delta))
             matches = join_with(self._path, store, ring, delta, self._layout, self._checks, block)
             while True:
                 try:

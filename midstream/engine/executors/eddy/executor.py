@@ -24,8 +24,8 @@ from midstream.engine.executors.eddy.rule import insert
 from midstream.engine.executors.eddy.sizes import stair_stats
 from midstream.engine.executors.eddy.store import StairStore
 from midstream.engine.executors.known_rows import KnownRows
-from midstream.engine.executors.protocol import ExecutorKind, FillCounts, HandedOver, IndexUsed
-from midstream.engine.joins.combos import Block, Delta, emit, make_result_block
+from midstream.engine.executors.protocol import Evicting, ExecutorKind, FillCounts, HandedOver, IndexUsed
+from midstream.engine.joins.combos import Block, Delta, emit, make_block
 from midstream.engine.joins.comparison import StateShape, state_shapes
 from midstream.engine.joins.nodes import add_indexes, least_block
 from midstream.engine.stats import StateStats
@@ -41,6 +41,7 @@ class Eddy:
     """EddyJoins: what has been stored stays, the burden of history."""
 
     name = "eddy"
+    can_evict = False
 
     def make(
         self, query: Query, plan: Plan, windows: Sequence[BaseWindow], since: Mapping[int, int] | None = None
@@ -72,7 +73,7 @@ class _SpareBlocks:
         """An empty block."""
         blocks = self._blocks.get(width)
         if not blocks or len(blocks[-1].combos.starts) < size:
-            return Block(width, size, False)
+            return Block(width, size)
         return blocks.pop()
 
     def give_back(self, block: Block) -> None:
@@ -153,7 +154,7 @@ class EddyExecutor:
         arrived = {number: delta for number, delta in sorted(deltas.items()) if len(delta)}
         if not arrived:
             return
-        block = make_result_block(len(self._inputs), self._least_block, sum(map(len, arrived.values())))
+        block = make_block(len(self._inputs), self._least_block, sum(map(len, arrived.values())))
         yield from emit(self._send_all(arrived, block), block, self._order)
 
     def _send_all(self, deltas: Mapping[int, Delta], block: Block) -> Iterator[None]:
@@ -183,7 +184,7 @@ class EddyExecutor:
                 if block is None:
                     block = in_flight[hop.target] = spare.take(len(hop.target), max(hop.least_block, 2 * len(delta)))
                 for _ in hop.matches(delta, block):
-                    raise AssertionError("only bounded blocks have to be emptied")
+                    raise AssertionError("only a block with a largest size has to be emptied")
             if sent is not None:
                 spare.give_back(sent)
             while in_flight:
@@ -251,6 +252,10 @@ class EddyExecutor:
         """The hash indexes of base windows that probes use."""
         return self.store.indexes_used()
 
+    def evicting(self) -> Iterator[Evicting]:
+        """Nothing: what is stored stays."""
+        return iter(())
+
     def hand_over(self) -> Sequence[HandedOver]:
         """All STAIRs."""
         return (HeldStairs(self._inputs, self.store),)
@@ -295,6 +300,9 @@ class EddyExecutor:
         assert self.mover is not None, "nothing is misplaced on an eddy"
         self.store.horizon = horizon
         return self.mover.move_some(limit)
+
+    def give_up(self, cause: Cause) -> None:
+        """Nothing: what is misplaced takes no more memory than what is not."""
 
     def complete(self, cause: Cause, horizon: int) -> None:
         """Move everything that is misplaced."""

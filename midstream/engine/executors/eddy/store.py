@@ -147,12 +147,13 @@ class Hop:
     def matches(self, delta: Delta, block: Block) -> Generator[None, None, None]:
         """Join a delta with the entries, into `block`, in the order that is wanted.
 
-        Yields whenever a bounded block has to be emptied.
+        Yields whenever the block has to be emptied.
         """
         if self.order == self.inputs:
             yield from self._found(delta, block)
             return
-        found = Block(len(self.inputs), len(block.combos.starts), True)
+        capacity = len(block.combos.starts)
+        found = Block(len(self.inputs), capacity, capacity)
         columns = [self.inputs.index(number) for number in self.order]
         for _ in self._found(delta, found):
             yield from block.take(found, columns)
@@ -174,7 +175,7 @@ class Hop:
 
     def all_matches(self, delta: Delta) -> Delta:
         """Everything that a delta joins with."""
-        block = Block(len(self.inputs), max(self.least_block, 2 * len(delta)), False)
+        block = Block(len(self.inputs), max(self.least_block, 2 * len(delta)))
         for _ in self.matches(delta, block):
-            raise AssertionError("only bounded blocks have to be emptied")
+            raise AssertionError("only a block with a largest size has to be emptied")
         return Delta(self.order, block.content(), self._windows)
