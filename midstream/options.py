@@ -17,6 +17,7 @@ from midstream.cql.durations import Duration, duration
 from midstream.cql.model import Query
 from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.registry import find_executor
+from midstream.engine.memory.limit import read_limit
 from midstream.errors import EngineError, PlanError, QueryError, did_you_mean, shown
 from midstream.migrate import DEFAULT_STRATEGY, STRATEGIES, Strategy
 from midstream.plan import Plan, default_plan, fit_plan, read_plan
@@ -27,7 +28,6 @@ DEFAULT_LATE_LIMIT = 100_000
 _CHOICES: dict[str, tuple[object, ...]] = {
     "strategy": tuple(strategy.name for strategy in STRATEGIES),
     "demand": ("off",),
-    "memory_limit": (None,),
     "adaptive": (False,),
     "late": ("count", "keep"),
 }
@@ -39,7 +39,7 @@ class EngineKeywords(TypedDict, total=False):
     strategy: str | Strategy
     executor: str | ExecutorKind | None
     demand: str
-    memory_limit: int | None
+    memory_limit: int | str | None
     adaptive: bool
     late: str
     late_limit: int
@@ -60,7 +60,7 @@ class EngineOptions:
     strategy: str | Strategy = DEFAULT_STRATEGY
     executor: str | ExecutorKind | None = "tree"
     demand: str = "off"
-    memory_limit: int | None = None
+    memory_limit: int | str | None = None
     adaptive: bool = False
     late: str = "count"
     late_limit: int = DEFAULT_LATE_LIMIT
@@ -78,6 +78,7 @@ class EngineOptions:
                 f"engine: late_limit={shown(limit)}; give how many rows to keep, a whole number from 0 on"
             )
         assert self.longest_jump is None or self.longest_jump >= 0
+        assert self.most_bytes is None or self.most_bytes > 0
 
     @classmethod
     def of(cls, keywords: EngineKeywords) -> EngineOptions:
@@ -109,6 +110,11 @@ class EngineOptions:
     def rows_kept(self) -> int:
         """How many late and rejected rows of a stream are kept."""
         return self.late_limit if self.late == "keep" else 0
+
+    @cached_property
+    def most_bytes(self) -> int | None:
+        """`memory_limit` in bytes."""
+        return None if self.memory_limit is None else read_limit(self.memory_limit)
 
     @cached_property
     def longest_jump(self) -> int | None:

@@ -17,6 +17,7 @@ from midstream.cql.parse import query as parse_query
 from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.input.intake import Intake, WatermarkLike, name_tables
 from midstream.engine.life import Life, problem_text
+from midstream.engine.memory.limit import read_limit
 from midstream.engine.push_loop import PushLoop
 from midstream.engine.run import Batches, Run
 from midstream.engine.snapshot.checkpoint import check_query, query_as_json
@@ -55,8 +56,8 @@ class Engine:
     Keywords: `plan` (text such as ``"((a b) c)"``, else a sensible one), `executor` (``"tree"`` keeps what the joins of
     the plan have found, ``"stems"`` keeps nothing but the windows, ``"eddy"`` and ``"stairs"`` send rows from input to
     input), `tables` (static tables by name), `late` (``"keep"`` to offer refused rows through `take_late`, up to
-    `late_limit` a stream), `max_jump` (refuse rows further ahead of their stream than this). One thread at a time may
-    use an engine.
+    `late_limit` a stream), `max_jump` (refuse rows further ahead of their stream than this), `memory_limit`
+    (bytes that everything it keeps may take, or text such as ``"2GB"``). One thread at a time may use an engine.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Engine:
         named = name_tables(query, {} if tables is None else tables)
         self._set_up(query, chosen, checked, checked.kind())
         self._pipeline.load_tables(named)
+        self._pipeline.memory.set_limit(checked.most_bytes, "engine")
 
     def _set_up(self, query: Query, plan: Plan, options: EngineOptions, kind: ExecutorKind) -> None:
         get_ready()
@@ -249,6 +251,29 @@ class Engine:
         return self._pipeline.executor.kind.name
 
     @property
+    def memory_limit(self) -> int | None:
+        """The bytes that everything the engine keeps may take, or None; it may be set between two pushes.
+
+        It is given as a number of bytes or as text, such as ``"2GB"`` or ``"2GiB"``. One that is below what the base
+        windows take is refused, and the old one stays.
+
+        >>> import midstream as ms
+        >>> row = {"id": int, "ts": int}
+        >>> text = "SELECT a.id FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.id = b.id"
+        >>> engine = ms.Engine(ms.query(text, schemas={"a": row, "b": row}, event_time="ts"), memory_limit="2GB")
+        >>> engine.memory_limit = "1GB"
+        >>> engine.memory_limit
+        1000000000
+        """
+        return self._pipeline.memory.limit
+
+    @memory_limit.setter
+    def memory_limit(self, limit: int | str | None) -> None:
+        self._check_open()
+        self._pipeline.memory.set_limit(None if limit is None else read_limit(limit, "memory_limit"), "memory_limit")
+        self._moves += 1
+
+    @property
     def migration(self) -> Migration | None:
         """The latest migration as it stands, or None if there was none."""
         return self._migrations.latest
@@ -380,6 +405,7 @@ class Engine:
         engine._set_up(query, choose_plan(query, taken.meta["plan"] if plan is None else plan), checked, kind)
         engine._loop.from_json(taken.meta)
         engine._pipeline.go_on(taken, engine._loop.watermark.current)
+        engine._pipeline.memory.set_limit(checked.most_bytes, "restore")
         return engine
 
     @classmethod
@@ -409,8 +435,10 @@ class Engine:
         """
         if require_query(query, "resume").tracks_arrivals:
             raise EngineError("resume: the query has ROWS windows; go on with Engine.restore from a snapshot")
-        engine = cls(query, plan=plan, tables=tables, **options)
+        limit = EngineOptions.of(options).most_bytes
+        engine = cls(query, plan=plan, tables=tables, **options | {"memory_limit": None})
         engine._loop.go_on_from(rows, watermark)
+        engine._pipeline.memory.set_limit(limit, "resume")
         engine._migrations.begin(engine._pipeline, engine.plan, None, None, JustInTime.name, {}, None)
         return engine
 

@@ -72,6 +72,9 @@ class Lane(Protocol):
     def held(self) -> HeldBack:
         """The stage that gives results out now."""
 
+    def executors(self) -> Iterator[Executor]:
+        """All executors that rows go through."""
+
     @property
     def is_moving(self) -> bool:
         """Whether operators are on their way: plans run whose operators may stand in different places."""
@@ -144,6 +147,9 @@ class SingleLane:
         self._is_in_background = is_in_background
         #: How many results the executor has given.
         self.results = 0
+
+    def executors(self) -> Iterator[Executor]:
+        yield self.executor
 
     @property
     def is_moving(self) -> bool:

@@ -17,13 +17,14 @@ from midstream.cql.model import Query
 from midstream.engine.executors.fragmented import make_executor
 from midstream.engine.executors.protocol import Executor, ExecutorKind
 from midstream.engine.input.arrivals import InputReader, Numbers, Reading
-from midstream.engine.input.batch import Chunk, StreamRows, cut_by_bytes, cut_into_chunks, number_arrivals, sort_by_time
+from midstream.engine.input.batch import Chunk, StreamRows, cut_by_bytes, number_arrivals, sort_by_time
 from midstream.engine.input.binding import TableBinding
 from midstream.engine.input.dropped import Dropped
 from midstream.engine.input.watermark import NONE_YET
 from midstream.engine.joins.backlog import Backlog, is_static
 from midstream.engine.joins.combos import Delta
 from midstream.engine.lane import CatchUp, Lane, SingleLane
+from midstream.engine.memory.memory import Memory
 from midstream.engine.operators.held import HeldBack
 from midstream.engine.operators.lower import LowerOperators
 from midstream.engine.operators.results import ResultBuilder
@@ -50,20 +51,28 @@ def make_output_stage(query: Query, windows: Sequence[BaseWindow], plan: Plan) -
 class Pipeline:
     """The live part of an engine. Everything that it keeps is either in `snapshot` or derived from it.
 
-    `make_stage` makes the output stage that the results go to.
+    `make_stage` makes the output stage that the results go to; `late_bytes` tells what kept late rows take.
     """
 
-    def __init__(self, query: Query, plan: Plan, kind: ExecutorKind, make_stage: MakeStage = make_output_stage):
+    def __init__(
+        self,
+        query: Query,
+        plan: Plan,
+        kind: ExecutorKind,
+        make_stage: MakeStage = make_output_stage,
+        late_bytes: Callable[[], int] = lambda: 0,
+    ):
         self._query = query
         self._make_stage = make_stage
+        self.memory = Memory(query, self, late_bytes)
         self.readers = [InputReader(query, number) for number in range(len(query.inputs))]
-        self._meter = Meter()
+        self.meter = Meter()
         self._dropped = Dropped(query.streams)
         self._begin_empty(plan, kind)
 
     def _begin_empty(self, plan: Plan, kind: ExecutorKind) -> None:
         query = self._query
-        self._windows = [BaseWindow(reader.layout, meter=self._meter) for reader in self.readers]
+        self._windows = [BaseWindow(reader.layout, meter=self.meter) for reader in self.readers]
         self._lane: Lane = SingleLane(self._started(plan, kind), self._new_stage(plan))
         self._horizon = NONE_YET
         self._next_arrival = 0
@@ -72,6 +81,7 @@ class Pipeline:
     def clear(self) -> None:
         """Free all state. What was counted stays."""
         self._begin_empty(self.plan, self.executor.kind)
+        self.memory.hold()
 
     def _new_stage(self, plan: Plan) -> HeldBack:
         stage = HeldBack(self._make_stage(self._query, self._windows, plan))
@@ -86,10 +96,19 @@ class Pipeline:
     def begin(self, transition: Callable[[Situation], Lane]) -> None:
         """Go on with the lane that a transition makes of the one that runs. Only between pushes."""
         before = self._running
-        situation = Situation(self._query, self._windows, self._lane, self._horizon, self._new_stage)
+        situation = Situation(
+            self._query,
+            self._windows,
+            self._lane,
+            self._horizon,
+            self._new_stage,
+            self.memory.may_fill,
+            is_limited=self.memory.limit is not None,
+        )
         self._lane = transition(situation)
         if self._running != before:
             self._forget_unused_indexes()
+        self.memory.hold()
 
     def _forget_unused_indexes(self) -> None:
         """What only plans that do not run any more needed of the windows is not kept."""
@@ -101,6 +120,21 @@ class Pipeline:
     def executor(self) -> Executor:
         """What runs the plan, or the plan that a migration leads to."""
         return self._lane.executor
+
+    @property
+    def lane(self) -> Lane:
+        """What runs, with the stage that its results go to."""
+        return self._lane
+
+    @property
+    def windows(self) -> Sequence[BaseWindow]:
+        """The base windows, by input."""
+        return self._windows
+
+    @property
+    def horizon(self) -> int:
+        """The time before which everything is dead."""
+        return self._horizon
 
     def migrations(self) -> Iterator[object]:
         """A token for each migration under way, the newest first; compare them by `is`."""
@@ -132,7 +166,7 @@ class Pipeline:
             accepted = {stream: sort_by_time(rows) for stream, rows in accepted.items()}
             number_arrivals(accepted, self._next_arrival)
             self._next_arrival += sum(len(rows) for rows in accepted.values())
-        for chunk in cut_into_chunks(accepted):
+        for chunk in self.memory.take_chunks(accepted):
             readings = self._read(chunk.rows)
             self._count_dropped(chunk.rows, readings)
             yield from self._process({number: reading.rows for number, reading in readings.items()})
@@ -144,6 +178,7 @@ class Pipeline:
         self._lane.catch_up_some()
         if self._running != before:
             self._forget_unused_indexes()
+        self.memory.hold()
 
     @property
     def _running(self) -> tuple[Lane, Executor, bool]:
@@ -188,16 +223,18 @@ class Pipeline:
         self._lane.purge(self._horizon)
 
     def stats(self) -> list[StateStats]:
-        """The size of every base window and join state, and of the output stage if it keeps anything."""
+        """The size of every base window and join state, and of the output stage and late rows if any are kept."""
         windows = [
             StateStats(quoted(relation.alias), "window", len(window), window.nbytes, 0, (relation.alias,))
             for relation, window in zip(self._query.inputs, self._windows, strict=True)
         ]
-        return windows + self._lane.state_stats()
+        late = self.memory.count().late
+        kept = [StateStats("late", "late", 0, late, 0, ())] if late else []
+        return windows + self._lane.state_stats() + kept
 
     def work(self) -> Work:
         """What windows, joins and states have done so far."""
-        return Work(self._meter.slots_visited, self._meter.bytes_moved)
+        return Work(self.meter.slots_visited, self.meter.bytes_moved)
 
     def dropped(self) -> dict[str, dict[str, int]]:
         """Accepted rows that no alias of their stream has kept, by stream and reason."""

@@ -33,22 +33,25 @@ class PushLoop:
     def __init__(
         self, query: Query, plan: Plan, kind: ExecutorKind, *, longest_jump: int | None = None, late_limit: int = 0
     ):
-        self.pipeline = Pipeline(query, plan, kind)
+        self._late_rows: dict[str, list[pa.Table]] = {}
+        self.pipeline = Pipeline(query, plan, kind, late_bytes=self._late_bytes)
         self.watermark = Watermark({stream: query.delays.get(stream, 0) for stream in query.streams}, query.time_type)
         self._receiver = Receiver(query, self.pipeline.readers, longest_jump, late_limit > 0)
         self._late_limit = late_limit
         self._rows_in = dict.fromkeys(query.streams, 0)
         self._rows_out = 0
         self._refused: dict[str, dict[str, int]] = {stream: {} for stream in query.streams}
-        self._late_rows: dict[str, list[pa.Table]] = {}
 
     def receive(
         self,
         data: Mapping[str, TableLike],
         watermark: WatermarkLike | Mapping[str, WatermarkLike] | None = None,
     ) -> Intake:
-        """Check a push; an error if it cannot be understood."""
-        return self._receiver.receive(data, watermark, self.watermark)
+        """Check a push; an error if it cannot be understood, or does not fit into the memory there is."""
+        intake = self._receiver.receive(data, watermark, self.watermark)
+        if self.pipeline.memory.limit is not None:
+            self.pipeline.memory.check(intake.accepted, self.watermark.after(intake.maxima, intake.watermark))
+        return intake
 
     def take(self, intake: Intake) -> Iterator[pa.Table]:
         """Take in a checked push; yields result tables."""
@@ -58,6 +61,8 @@ class PushLoop:
             yield table
         self._count(intake)
         self.watermark.advance(intake.maxima, intake.watermark)
+        if intake.refused_rows:
+            self.pipeline.memory.hold()
 
     def _count(self, intake: Intake) -> None:
         for stream, rows in intake.accepted.items():
@@ -71,6 +76,10 @@ class PushLoop:
             room = self._late_limit - sum(earlier.num_rows for earlier in kept)
             if room > 0:
                 kept.append(table.slice(0, room))
+
+    def _late_bytes(self) -> int:
+        kept = (table for tables in self._late_rows.values() for table in tables)
+        return sum(int(table.get_total_buffer_size()) for table in kept)
 
     def take_late(self) -> dict[str, pa.Table]:
         """The refused rows that were kept since the last call."""
@@ -103,6 +112,7 @@ class PushLoop:
             state_bytes=sum(state.bytes for state in states),
             states=states,
             work=self.pipeline.work(),
+            memory=self.pipeline.memory.stats(),
         )
 
     # Going on --------------------------------------------------------------------------------------------------------

@@ -56,6 +56,10 @@ class TwoLanes:
     def held(self) -> HeldBack:
         return self._new.held if self._is_over else self.old.held
 
+    def executors(self) -> Iterator[Executor]:
+        yield from self.old.executors()
+        yield from self._new.executors()
+
     @property
     def is_moving(self) -> bool:
         return True

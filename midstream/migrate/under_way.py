@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.registry import find_executor
+from midstream.engine.memory.memory import check_executor
 from midstream.engine.pipeline import Pipeline
 from midstream.errors import EngineError, shown
 from midstream.migrate import begin
@@ -54,6 +55,8 @@ class Migrations:
         if kind.name == running.name:
             is_named = strategy is not None or not isinstance(chosen, JustInTime)
             begin.check_own_kind(pipeline.executor, plan, chosen.name if is_named else None)
+        if pipeline.memory.limit is not None:
+            check_executor(kind, "migrate")
         old, new = Running(str(pipeline.plan), running.name), Running(str(plan), kind.name)
         recorder = Recorder(chosen.name, chosen.unit, old, new, listener)
         pipeline.begin(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import itertools
 import random
@@ -16,6 +17,7 @@ from midstream.engine.executors.protocol import ExecutorKind
 from midstream.migrate import STRATEGIES, Migration, Strategy
 from midstream.migrate.begin import MOST_PLANS
 
+from ..limits import tight
 from ..oracle.batching import batchings
 from ..oracle.cases import make_case
 from ..oracle.compare import Rows
@@ -72,6 +74,8 @@ class MigratingRun(Run):
         self._follower.check_push(self.engine)
 
     def _change(self, change: Change) -> None:
+        if change.executor in ("eddy", "stairs"):
+            self.engine.memory_limit = None  # they know none
         target = change.target(self.engine.plan)
         before = (self.engine.plan, self.engine.migration, self.engine.stats())
         if self.engine.executor == "eddy" and change.executor in (None, "eddy"):
@@ -174,8 +178,9 @@ def check_seed(
         changes = draw_changes(cut, rng, strategies, executors)
         way = draw_way(cut, rng, executors)
         try:
-            run = MigratingRun(cut, expected, way, query, changes, tally, given, named)
-            run.check()
+            with tight() if way.limited else contextlib.nullcontext():
+                run = MigratingRun(cut, expected, way, query, changes, tally, given, named)
+                run.check()
         except Exception as problem:
             steps = "\n".join(f"  {change}" for change in changes)
             blame = (
@@ -217,6 +222,7 @@ def draw_way(case: Case, rng: random.Random, executors: tuple[str, ...] = ("tree
         executor=rng.choice(executors),
         executors_after=after,
         evicts=rng.random() < 0.7,
+        limited=rng.random() < 0.4,
     )
 
 

@@ -59,12 +59,23 @@ def small_pieces(case: Case, rng: random.Random) -> Ways:
         yield cut, Way(plan, rng.random() < 0.5, (moment,), (rng.choice(case.plans),), rng.choice([1, 50, 400]))
 
 
+def limits(case: Case, rng: random.Random) -> Ways:
+    """With limits of memory that change between pushes, for several ways of cutting the input; one is restored."""
+    cuts = batchings(case, rng)
+    chosen = rng.sample(sorted(cuts), min(3, len(cuts)))
+    for place, label in enumerate(chosen):
+        moments = (rng.randrange(len(cuts[label].pushes)),) if place == 0 else ()
+        plans = tuple(rng.choice([None, *case.plans]) for _ in moments)
+        pieces, plan = rng.random() < 0.2, rng.choice(case.plans)
+        yield cuts[label], Way(plan, pieces, moments, plans, evicts=rng.random() < 0.2, limited=True)
+
+
 def everything(case: Case, rng: random.Random) -> Ways:
     for theme in THEMES:
         yield from theme(case, rng)
 
 
-THEMES = (every_plan, every_batching, pieces, restores, small_pieces)
+THEMES = (every_plan, every_batching, pieces, restores, small_pieces, limits)
 
 
 def check_oracles(case: Case) -> Expected:

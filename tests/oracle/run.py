@@ -23,12 +23,13 @@ from midstream.engine.executors.protocol import ExecutorKind
 from midstream.state import sizes
 
 from ..evictions import evict_some
+from ..limits import Limits, tight
 from .accept import Acceptance, accept
 from .compare import Rows, canonical, difference, multiset, rows_of
 from .dress import dress_push, watermark_argument
 from .naive import Result, naive_join
 from .report import describe
-from .spec import Case, Row, pushed_table
+from .spec import Case, Push, Row, pushed_table
 
 _LONGEST_VALUE = 200
 """More bytes than any text of a case has, also while it is computed."""
@@ -70,7 +71,7 @@ class Way:
 
     `executors_after` go with `plans_after`; where there is none it stays as it was.
     `piece_bytes` is the size from which values count as large and are cut, instead of the engine's own. With `evicts`,
-    entries of join states are evicted before some pushes.
+    entries of join states are evicted before some pushes. With `limited`, memory is, by limits that change.
     """
 
     plan: str | None
@@ -81,6 +82,7 @@ class Way:
     executor: str = "tree"
     executors_after: tuple[str | None, ...] = ()
     evicts: bool = False
+    limited: bool = False
 
     @property
     def restored_into(self) -> list[tuple[int, str | None, str | None]]:
@@ -95,6 +97,8 @@ class Way:
             parts.append(f"pieces of {self.piece_bytes} bytes")
         if self.evicts:
             parts.append("evicting")
+        if self.limited:
+            parts.append("with limits of memory")
         for number, plan, executor in self.restored_into:
             where = f"{plan or 'the same plan'} on {executor or 'the same executor'}"
             parts.append(f"restored before push {number} into {where}")
@@ -140,6 +144,7 @@ class Run:
         self.total = 0
         self.evicting = random.Random(f"evict {case.seed} {way.plan}")
         self.evicted = 0
+        self.limits = Limits(f"{case.seed} {way.plan}")
         self.work = self.engine.stats().work
 
     def find_kind(self, executor: str) -> str | ExecutorKind:
@@ -156,6 +161,8 @@ class Run:
                     self._restore(plan, executor)
             while self.way.evicts and self.evicting.random() < 0.3:
                 self.evicted += evict_some(self.engine, self.evicting)
+            if self.way.limited:
+                self.limits.change(self.engine)
             self._push(number, expected[number])
         self._take_late()
         self._check_counters()
@@ -163,14 +170,8 @@ class Run:
         self._check_finish()
 
     def _push(self, number: int, expected: Rows) -> None:
-        push = self.case.pushes[number]
-        tables = dress_push(self.case, push, self.rng)
-        watermark = watermark_argument(self.case, push.watermark, self.rng)
-        options: dict[str, Any] = {} if watermark is None else {"watermark": watermark}
-        if self.way.pieces:
-            found = list(self.engine.push_batches(tables, **options))
-        else:
-            found = [self.engine.push(tables, **options)]
+        state = self.rng.getstate()
+        found = self.limits.push(self.engine, lambda: self._push_dressed(self.case.pushes[number], state))
         for batch in found:
             self._check_schema(batch, number)
         rows = [row for batch in found for row in rows_of(_as_table(batch))]
@@ -185,6 +186,16 @@ class Run:
             self._fail(f"push {number}: watermark {stats.watermark}, not {self.own.watermarks[number + 1]}")
         if self.rng.random() < 0.1:
             self._take_late()
+
+    def _push_dressed(self, push: Push, state: Any) -> list[pa.Table | pa.RecordBatch]:
+        """The results of a push, whose rows are dressed anew each time: some forms can be read only once."""
+        self.rng.setstate(state)
+        tables = dress_push(self.case, push, self.rng)
+        watermark = watermark_argument(self.case, push.watermark, self.rng)
+        options: dict[str, Any] = {} if watermark is None else {"watermark": watermark}
+        if self.way.pieces:
+            return list(self.engine.push_batches(tables, **options))
+        return [self.engine.push(tables, **options)]
 
     def _check_schema(self, table: pa.Table, number: int) -> None:
         if table.schema.names != self.names:
@@ -314,7 +325,7 @@ def run(case: Case, expected: Expected, ways: Iterable[Way], query: Any = None) 
     """Run the case in each way; the number of runs."""
     count = 0
     for way in ways:
-        with large_from(way.piece_bytes):
+        with large_from(way.piece_bytes), tight() if way.limited else contextlib.nullcontext():
             Run(case, expected, way, query).check()
         count += 1
     return count

@@ -10,7 +10,7 @@ import pytest
 
 from .blocks import blocks
 from .cases import make_case
-from .check import Ways, check_engine, every_batching, every_plan, everything, pieces, restores, small_pieces
+from .check import Ways, check_engine, every_batching, every_plan, everything, limits, pieces, restores, small_pieces
 from .predicates import KINDS
 from .spec import Case
 
@@ -76,6 +76,12 @@ def test_results_in_pieces_are_the_same(block: int, on: Executors) -> None:
 @pytest.mark.parametrize("block", blocks(10))
 def test_large_values_are_cut_into_pieces(block: int, on: Executors) -> None:
     check(8_000 + block * BLOCK, BLOCK, small_pieces, on)
+
+
+@over_executors
+@pytest.mark.parametrize("block", blocks(10))
+def test_limits_of_memory_change_no_result(block: int, on: Executors) -> None:
+    check(19_000 + block * BLOCK, BLOCK, limits, on)
 
 
 @over_executors

@@ -31,6 +31,14 @@ def test_distinct_moves_below_a_join(capsys: pytest.CaptureFixture[str]) -> None
     assert printed[1] == kept
 
 
+def test_halving_the_memory_of_a_running_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "halve_the_memory.py"))
+    printed = capsys.readouterr().out.splitlines()
+    assert "and from now on at most" in printed[0]
+    assert "after 60 batches" in printed[1]
+    assert printed[2].startswith("entries given up: ") and not printed[2].startswith("entries given up: 0,")
+
+
 def test_every_example_is_tested() -> None:
     names = sorted(path.name for path in EXAMPLES.glob("*.py"))
-    assert names == ["distinct_below_a_join.py", "pandas_to_migration.py"]
+    assert names == ["distinct_below_a_join.py", "halve_the_memory.py", "pandas_to_migration.py"]

@@ -1,0 +1,37 @@
+"""What an engine holds, in bytes by kind; the total is what `stats().state_bytes` shows and what a limit is held to.
+
+An array counts whole, also where only a part of it is in use. Room that is reserved for an array to grow into and was
+never written is address space: the system has given no memory for it, and it does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from midstream.engine.lane import Lane
+from midstream.state.window import BaseWindow
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Bytes of base windows with payload and indexes, of join states, of what the output holds, and of kept late rows.
+
+    `states` counts the states of every plan that runs, with the records of what is missing from them.
+    """
+
+    windows: int
+    states: int
+    output: int
+    late: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.windows + self.states + self.output + self.late
+
+
+def count_memory(windows: Sequence[BaseWindow], lane: Lane, late: int) -> MemoryUse:
+    """What all parts of an engine hold; `late` is what kept late rows take."""
+    states = sum(executor.nbytes for executor in lane.executors())
+    return MemoryUse(sum(window.nbytes for window in windows), states, lane.nbytes - states, late)

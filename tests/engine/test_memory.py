@@ -1,0 +1,272 @@
+"""The memory limit from outside: how it is given, what counts, what is refused, and what it leads to."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import midstream as ms
+from midstream.engine.input.batch import CHUNK_ROWS
+from midstream.engine.memory import keeper
+from midstream.kernels.types import Combos
+from midstream.state.join_state import Access, JoinState
+
+SCHEMA = pa.schema({"k": pa.int64(), "v": pa.int64(), "s": pa.string(), "ts": pa.int64()})
+STREAMS = "abcd"
+LIMIT = 16_000_000
+
+
+def make_query(window: str = "RANGE 20 MILLISECONDS") -> ms.Query:
+    inputs = ", ".join(f"{name} [{window}]" for name in STREAMS)
+    where = " AND ".join(f"{left}.k = {right}.k" for left, right in pairwise(STREAMS))
+    return ms.query(f"SELECT a.v AS av, d.s AS ds FROM {inputs} WHERE {where}", dict.fromkeys(STREAMS, SCHEMA), "ts")
+
+
+def draw_rows(seed: int, count: int, keys: int, first: int) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    numbers = np.arange(first, first + count)
+    return pa.table([rng.integers(0, keys, count), numbers, [f"row {n}" for n in numbers], numbers], schema=SCHEMA)
+
+
+def draw_push(step: int, count: int = 2_000, keys: int = 20_000) -> dict[str, pa.Table]:
+    """Rows of all streams, a microsecond apart, as many steps after each other as there are."""
+    return {name: draw_rows(9 * step + place, count, keys, step * count) for place, name in enumerate(STREAMS)}
+
+
+def sorted_rows(table: pa.Table) -> pa.Table:
+    return table.sort_by([(name, "ascending") for name in table.column_names]).combine_chunks()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (999_999, "memory_limit=999999 is below the least, 1,000,000 bytes"),
+        ("999 KB", "below the least"),
+        (0, "below the least"),
+        (-5, "below the least"),
+        (True, "is no amount of memory"),
+        (2e9, "is no amount of memory"),
+        ("", "is no amount of memory"),
+        ("2", "is no amount of memory"),
+        ("two GB", "is no amount of memory"),
+        ("-2GB", "is no amount of memory"),
+        ("2 gigs", "has no unit of memory"),
+        ("2GBB", "did you mean 'GB'"),
+        ([1], "is no amount of memory"),
+    ],
+)
+def test_a_wrong_limit_is_refused_where_it_is_given(given: Any, message: str) -> None:
+    query = make_query()
+    with pytest.raises(ms.EngineError, match=message):
+        ms.Engine(query, memory_limit=given)
+    engine = ms.Engine(query, memory_limit="2GiB")
+    with pytest.raises(ms.EngineError, match=message):
+        engine.memory_limit = given
+    assert engine.memory_limit == 2 * 2**30
+
+
+def test_the_limit_holds_after_every_push_and_changes_no_result() -> None:
+    query = make_query()
+    free, engine = ms.Engine(query), ms.Engine(query, memory_limit=LIMIT)
+    most = 0
+    for step in range(15):
+        push = draw_push(step)
+        assert sorted_rows(engine.push(push)) == sorted_rows(free.push(push))
+        most = max(most, free.stats().state_bytes)
+        stats = engine.stats()
+        assert stats.memory is not None and stats.state_bytes <= LIMIT == stats.memory.limit
+    memory = engine.stats().memory
+    assert most > 1.15 * LIMIT and memory is not None
+    assert memory.evictions > 0 and memory.evicted > memory.evictions and memory.refilled > 0
+    assert free.stats().memory is None
+
+
+def test_one_function_counts_what_stats_shows() -> None:
+    engine = ms.Engine(make_query(), late="keep", memory_limit="1GB")
+    engine.push(draw_push(0))
+    engine.push(draw_push(5), watermark=9_000)
+    engine.push(draw_push(0))
+    use, stats = engine._pipeline.memory.count(), engine.stats()
+    kinds = {
+        kind: sum(state.bytes for state in stats.states if state.kind == kind)
+        for kind in ("window", "join", "output", "late")
+    }
+    assert kinds == {"window": use.windows, "join": use.states, "output": use.output, "late": use.late}
+    assert use.total == stats.state_bytes == sum(kinds.values())
+    assert use.late > 4 * 2_000 * 30, "late rows that are kept count"
+    engine.take_late()
+    assert engine._pipeline.memory.count().late == 0
+
+
+def test_memory_that_a_state_takes_over_counts_whole() -> None:
+    """Narrower entries in the memory of wider ones: all of it was used once."""
+    wide = JoinState((0, 1, 2, 3, 4, 5), {("key",): Access.HASH}, expected=1_000)
+    ids = np.arange(1, 1_001)
+    wide.store(Combos(np.column_stack([ids] * 6), ids, ids), {("key",): ids})
+    before = wide.nbytes
+    narrow = JoinState.in_place_of(wide, (0, 1), {("key",): Access.HASH})
+    assert narrow.nbytes == before
+
+
+def test_a_smaller_limit_for_a_running_engine() -> None:
+    query = make_query()
+    free, engine = ms.Engine(query), ms.Engine(query)
+    for step in range(10):
+        push = draw_push(step)
+        assert sorted_rows(engine.push(push)) == sorted_rows(free.push(push))
+    use = engine._pipeline.memory.count()
+    engine.memory_limit = use.total
+    assert engine.stats().state_bytes == use.total
+    less = use.windows + use.states // 2
+    engine.memory_limit = less
+    assert engine.memory_limit == less >= engine.stats().state_bytes
+    for step in range(10, 14):
+        push = draw_push(step)
+        assert sorted_rows(engine.push(push)) == sorted_rows(free.push(push))
+        assert engine.stats().state_bytes <= less
+    engine.memory_limit = None
+    assert engine.memory_limit is None and engine.stats().memory is None
+
+
+def test_a_limit_below_the_base_windows_is_refused_and_the_old_one_stays() -> None:
+    engine = ms.Engine(make_query(), memory_limit=LIMIT)
+    for step in range(10):
+        engine.push(draw_push(step))
+    windows = sum(state.bytes for state in engine.stats().states if state.kind == "window")
+    with pytest.raises(ms.EngineError, match=r"memory_limit=1,000,000 bytes, but the base windows alone take [\d,]{9}"):
+        engine.memory_limit = 1_000_000
+    assert engine.memory_limit == LIMIT and windows > 1_000_000
+    snapshot = engine.snapshot()
+    with pytest.raises(ms.EngineError, match="restore: memory_limit=1,000,000 bytes, but the base windows alone take"):
+        ms.Engine.restore(engine.query, snapshot, memory_limit=1_000_000)
+    assert ms.Engine.restore(engine.query, snapshot, memory_limit=LIMIT).memory_limit == LIMIT
+    assert ms.Engine.restore(engine.query, snapshot).memory_limit is None
+    with pytest.raises(ms.EngineError, match="resume: memory_limit=1,000,000 bytes, but the base windows alone take"):
+        ms.Engine.resume(engine.query, draw_push(9, count=20_000), watermark=180_000, memory_limit="1MB")
+
+
+def test_a_push_whose_rows_do_not_fit_is_refused_before_anything_changes() -> None:
+    query = make_query("RANGE 1 HOUR")
+    engine, free = ms.Engine(query, memory_limit="2MB"), ms.Engine(query)
+    first, large, last = draw_push(0, 500), draw_push(1, 50_000), draw_push(200, 500)
+    assert sorted_rows(engine.push(first)) == sorted_rows(free.push(first))
+    before = engine.stats()
+    with pytest.raises(
+        ms.InputError, match=r"base windows would take about [\d,]{9,} bytes, .* memory_limit=2,000,000"
+    ):
+        engine.push(large)
+    assert engine.stats() == before
+    assert sorted_rows(engine.push(last)) == sorted_rows(free.push(last))
+
+
+def test_a_push_of_many_windows_fits_in_small_chunks() -> None:
+    """It is judged chunk by chunk: by the time its later rows enter, the earlier ones have left."""
+    query = make_query("RANGE 1 MILLISECOND")
+    engine, free = ms.Engine(query, memory_limit="3MB"), ms.Engine(query)
+    push = draw_push(0, 60_000, keys=1_000)
+    assert sorted_rows(engine.push(push)) == sorted_rows(free.push(push))
+    assert engine.stats().state_bytes <= 3_000_000
+    assert engine._pipeline.memory._largest_chunk < CHUNK_ROWS
+
+
+def test_rows_of_a_count_window_leave_by_their_number() -> None:
+    query = make_query("ROWS 500")
+    engine, free = ms.Engine(query, memory_limit="3MB"), ms.Engine(query)
+    push = draw_push(0, 20_000, keys=500)
+    assert sorted_rows(engine.push(push)) == sorted_rows(free.push(push))
+    assert engine.stats().state_bytes <= 3_000_000
+
+
+def test_a_state_that_does_not_pay_is_switched_off_and_comes_back() -> None:
+    query = make_query()
+    free, engine = ms.Engine(query), ms.Engine(query)
+    windows = 0
+    seen: list[int] = []
+    for step in range(60):
+        push = draw_push(step, 1_000)
+        assert sorted_rows(engine.push(push)) == sorted_rows(free.push(push))
+        if step == 22:
+            windows = engine._pipeline.memory.count().windows
+            engine.memory_limit = windows + 400_000
+        if step == 40:
+            engine.memory_limit = "1GB"
+        stats = engine.stats()
+        seen.append(sum(state.is_off for state in stats.states))
+        if stats.memory is not None:
+            assert stats.memory.states_off == seen[-1]
+    assert max(seen[22:40]) > 0 and seen[-1] == 0
+    joins = [state for state in engine.stats().states if state.kind == "join"]
+    assert all(state.rows > 0 for state in joins)
+
+
+def test_what_a_smallest_chunk_adds_is_reported_and_evicted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that all rows have: 64 rows a stream have many combinations."""
+    query = make_query()
+    engine, free = ms.Engine(query, plan="(((a b) c) d)"), ms.Engine(query, plan="(((a b) c) d)")
+    first = draw_push(0, 300, keys=10_000)
+    assert sorted_rows(engine.push(first)) == sorted_rows(free.push(first))
+    engine.memory_limit = engine._pipeline.memory.count().windows + 1_000_000
+    hot = {name: draw_rows(7, 60, 1, 400) for name in "abc"}
+    assert engine.push(hot).num_rows == free.push(hot).num_rows == 0
+    memory = engine.stats().memory
+    assert memory is not None and memory.over > 1_000_000
+    assert engine.stats().state_bytes <= memory.limit
+    last = {"d": draw_rows(8, 1, 1, 500)}
+    assert engine.push(last).num_rows == free.push(last).num_rows == 60**3
+
+
+def test_the_next_chunk_is_sized_by_what_rows_of_the_last_ones_took() -> None:
+    engine = ms.Engine(make_query(), memory_limit="20MB")
+    watched = engine._pipeline.memory._keeper
+    assert watched is not None and watched.next_rows() == keeper.LEAST_ROWS * len(STREAMS)
+    engine.push(draw_push(0))
+    large = watched.next_rows()
+    watched.measure(1_000, 100_000_000)
+    assert keeper.LEAST_ROWS * len(STREAMS) <= watched.next_rows() < large
+
+
+@pytest.mark.parametrize("strategy", ["jisc", "moving-state"])
+def test_filling_stops_at_nine_tenths_and_the_migration_is_done(strategy: str) -> None:
+    query = make_query()
+    free, engine = ms.Engine(query, plan="(((a b) c) d)"), ms.Engine(query, plan="(((a b) c) d)")
+    for step in range(10):
+        push = draw_push(step)
+        assert sorted_rows(engine.push(push)) == sorted_rows(free.push(push))
+    memory = engine._pipeline.memory
+    memory.set_limit(memory.count().windows + 1_500_000, "test")
+    record = engine.migrate("(((d c) b) a)", strategy)
+    push = draw_push(10)
+    assert sorted_rows(engine.push(push)) == sorted_rows(free.push(push))
+    record = engine.migration or record
+    assert record.is_done and record.holes_left == 0
+    assert any(state.holes or state.is_off for state in engine.stats().states if state.kind == "join")
+    assert engine.stats().state_bytes <= (engine.memory_limit or 0)
+
+
+def test_stems_have_nothing_to_evict() -> None:
+    query = make_query()
+    free, engine = ms.Engine(query), ms.Engine(query, executor="stems", memory_limit="20MB")
+    for step in range(4):
+        push = draw_push(step)
+        assert sorted_rows(engine.push(push)) == sorted_rows(free.push(push))
+    memory = engine.stats().memory
+    assert memory is not None and (memory.states, memory.evicted, memory.states_off) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("executor", ["eddy", "stairs"])
+def test_executors_that_give_up_nothing_refuse_a_limit(executor: str) -> None:
+    query = make_query()
+    with pytest.raises(ms.EngineError, match=f"engine: executor '{executor}' cannot give up what it keeps"):
+        ms.Engine(query, executor=executor, memory_limit="1GB")
+    engine = ms.Engine(query, executor=executor)
+    with pytest.raises(ms.EngineError, match="use executor='tree' or 'stems'"):
+        engine.memory_limit = "1GB"
+    engine.migrate(engine.plan, executor="tree")
+    engine.memory_limit = "1GB"
+    with pytest.raises(ms.EngineError, match=f"migrate: executor '{executor}' cannot give up"):
+        engine.migrate(engine.plan, executor=executor)
+    assert (engine.executor, engine.memory_limit) == ("tree", 1_000_000_000)

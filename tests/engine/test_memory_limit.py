@@ -1,0 +1,49 @@
+"""Entries and holes partition the join whatever a memory limit takes away, and the results stay the same."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+import pytest
+
+import midstream as ms
+
+from ..limits import Limits, tight
+from .audit import Count, audit
+from .small import CASES, Small, draw_plan, draw_pushes, sorted_rows
+from .test_invariant import restore
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("small", CASES, ids=lambda case: case.name)
+def test_states_are_right_under_any_limit(small: Small, seed: int) -> None:
+    """An engine with limits that change and restores in between, against one without."""
+    check_limits(small, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("small", CASES, ids=lambda case: case.name)
+def test_states_are_right_under_any_limit_on_many(small: Small, block: int) -> None:
+    for seed in range(100 + 10 * block, 110 + 10 * block):
+        check_limits(small, seed)
+
+
+def check_limits(small: Small, seed: int) -> None:
+    rng = random.Random(f"memory {small.name} {seed}")
+    query = small.query()
+    steady = ms.Engine(query, plan=draw_plan(rng, small.size))
+    limits, count = Limits(f"{small.name} {seed}"), Count()
+    with tight():
+        engine = ms.Engine(query, plan=draw_plan(rng, small.size))
+        for push in draw_pushes(rng, small, 40, most=rng.choice([3, 6])):
+            wanted = sorted_rows(steady.push(push))
+            assert sorted_rows(limits.push(engine, partial(engine.push, push))) == wanted
+            audit(engine, small, count)
+            limits.change(engine)
+            audit(engine, small, count)
+            if rng.random() < 0.05:
+                engine = restore(engine, rng, small, as_bytes=False)
+                audit(engine, small, count)
+    assert limits.evicted > 0
