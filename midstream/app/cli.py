@@ -258,6 +258,20 @@ def bench_temporal(
         raise typer.Exit(1)
 
 
+@bench_app.command("memory")
+def bench_memory(
+    window: Annotated[int, typer.Option(help="Rows a stream in a window.")] = 20_000,
+) -> None:
+    """What a memory limit costs: room for a quarter of the join states, beside no limit and no states at all.
+
+    Exits with 1 if answers differ or a target is missed.
+    """
+    from midstream.lab.bench import memory
+
+    if not memory.run(window, console):
+        raise typer.Exit(1)
+
+
 @bench_app.command("spark")
 def bench_spark(
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the rows: minutes instead of an hour.")] = False,

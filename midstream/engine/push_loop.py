@@ -49,8 +49,7 @@ class PushLoop:
     ) -> Intake:
         """Check a push; an error if it cannot be understood, or does not fit into the memory there is."""
         intake = self._receiver.receive(data, watermark, self.watermark)
-        if self.pipeline.memory.limit is not None:
-            self.pipeline.memory.check(intake.accepted, self.watermark.after(intake.maxima, intake.watermark))
+        self.pipeline.memory.check(intake.accepted, lambda: self.watermark.after(intake.maxima, intake.watermark))
         return intake
 
     def take(self, intake: Intake) -> Iterator[pa.Table]:

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pytest
 
@@ -245,6 +246,32 @@ def test_filling_stops_at_nine_tenths_and_the_migration_is_done(strategy: str) -
     assert record.is_done and record.holes_left == 0
     assert any(state.holes or state.is_off for state in engine.stats().states if state.kind == "join")
     assert engine.stats().state_bytes <= (engine.memory_limit or 0)
+
+
+def test_resident_memory_keeps_to_the_limit() -> None:
+    """Limit and results, and a constant for blocks, rows on their way and what the system has not taken back yet."""
+    limit, constant = 40_000_000, 100_000_000
+    inputs = ", ".join(f"{name} [RANGE 20 MILLISECONDS]" for name in "abc")
+    query = ms.query(
+        f"SELECT a.v AS av, b.v AS bv FROM {inputs} WHERE a.k = b.k AND b.k = c.k", dict.fromkeys("abc", SCHEMA), "ts"
+    )
+    engine = ms.Engine(query, plan="((a b) c)", memory_limit=limit)
+    process = psutil.Process()
+    engine.push({name: draw_rows(place, 100, 200, 0) for place, name in enumerate("abc")})
+    before = process.memory_info().rss
+    found = 0
+    for step in range(1, 14):
+        push = {name: draw_rows(9 * step + place, 2_000, 200, step * 2_000) for place, name in enumerate("ab")}
+        # Each of them meets about a hundred rows of a and of b.
+        push["c"] = draw_rows(step, 4, 200, step * 2_000 + 1_000)
+        out = engine.push(push, watermark=step * 2_000)
+        found += out.num_rows
+        assert process.memory_info().rss - before <= limit + out.nbytes + constant
+        assert engine.stats().state_bytes <= limit
+    memory = engine.stats().memory
+    assert memory is not None and found > 10_000
+    # Two million pairs of a and b would take 160 MB.
+    assert memory.evictions > 0 and memory.evicted > 100_000
 
 
 def test_stems_have_nothing_to_evict() -> None:

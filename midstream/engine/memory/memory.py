@@ -80,8 +80,8 @@ class Memory:
 
     # Rows that come --------------------------------------------------------------------------------------------------
 
-    def check(self, accepted: Mapping[str, StreamRows], watermark: int) -> None:
-        """An error if the base windows could not hold these rows, after which the watermark will be `watermark`."""
+    def check(self, accepted: Mapping[str, StreamRows], find_watermark: Callable[[], int]) -> None:
+        """An error if the base windows could not hold these rows; `find_watermark` gives the watermark after them."""
         if self._keeper is None:
             return
         self._largest_chunk = CHUNK_ROWS
@@ -89,7 +89,7 @@ class Memory:
             return
         use, limit = self.count(), self._keeper.limit
         others = use.output + use.late
-        moments = self._parts.horizon, watermark
+        moments = self._parts.horizon, find_watermark()
         found = forecast_windows(self._query, self._parts.windows, accepted, moments, limit - others)
         if found.chunk_rows is None:
             raise InputError(
