@@ -215,6 +215,17 @@ class JoinState:
         ids: Ints = kernels.living(self.ring(), EARLIEST, np.zeros(0, np.int64))
         return ids
 
+    def first(self, limit: int) -> Ints:
+        """The ids of entries at the head, up to so many and at least one if there are any; evicted ones are left out.
+
+        As long as nothing but the head is evicted, it looks at no more than so many.
+        """
+        size, found = limit, np.empty(0, np.int64)
+        while len(found) == 0 < len(self):
+            part = self.ring()._replace(tail=min(self._head + size, self._tail))
+            found, size = kernels.living(part, EARLIEST, np.zeros(0, np.int64)), 2 * size
+        return found
+
     def living(self, horizon: int, heads: Mapping[int, int]) -> Ints:
         """The ids of the entries that are not dead, see `purge`."""
         first_rows = np.array([heads[number] for number in self.inputs], np.int64)

@@ -58,6 +58,16 @@ class RowSet:
             return np.arange(self.low, self.high)
         return np.flatnonzero(self._bits[self.low - self._base : self.high - self._base]) + self.low
 
+    def first(self, limit: int) -> Ints:
+        """The first ids, up to so many; it looks at no more than it needs to."""
+        end, found = self.low, np.empty(0, np.int64)
+        size = limit
+        while len(found) < min(limit, self._count):
+            size, end = 2 * size, min(self.low + size, self.high)
+            found = np.arange(self.low, end)
+            found = found[self.has(found)]
+        return found[:limit]
+
     def add_run(self, first: int, last: int) -> None:
         """Add all ids from `first` on and below `last`."""
         if first >= last:

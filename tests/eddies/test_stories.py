@@ -5,6 +5,8 @@ R, S and T are joined in a row: R and S over the edge a, S and T over the edge b
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -178,9 +180,60 @@ def test_dead_entries_are_no_work() -> None:
     stair = stair_of(engine, S, T)
     assert contents(stair) == {"RS": 2} and (stair.window.head, stair.window.capacity) == (2, 64)
     engine.migrate(FIRST_T, budget=0)
-    (eddy,) = eddies_of(engine._pipeline._executor)
+    (eddy,) = eddies_of(engine._pipeline.executor)
     assert eddy.mover is not None
     for _ in range(5):
         eddy.mover.move_some(100)
     assert eddy.mover.is_done
     assert engine.push({"T": [{"a": 0, "b": 6, "v": 1, "ts": 100}]}).num_rows == 1
+
+
+def test_a_dead_entry_does_not_stand_for_a_live_one_with_its_row_ids() -> None:
+    """When a window is packed, rows that have expired get the id of the next that has not, and entries with them too.
+
+    Here 63 entries (r s1) are dead and not collected, and their rows get the id of a row of R that comes only then.
+    """
+
+    def rows(count: int, a: int, b: int, ts: int) -> list[dict[str, int]]:
+        return [{"a": a, "b": b, "v": ts, "ts": ts}] * count
+
+    def run(executor: str, *plans: str) -> int:
+        text = """SELECT R.v AS r, S.v AS s, T.v AS t FROM R [RANGE 1 MICROSECOND], S [RANGE 1 HOUR], T [RANGE 1 HOUR]
+                  WHERE R.a = S.a AND S.b = T.b"""
+        query = ms.query(text, schemas=dict.fromkeys("RST", ROW), event_time="ts")
+        engine = ms.Engine(query, plan=FIRST_R, executor=executor)
+        engine.push({"S": rows(1, 1, 1, 0) + rows(500, 7, 7, 0)}, watermark=0)
+        for plan in plans:
+            engine.migrate(plan, "moving-state")  # so that s1 has a mark
+        engine.push({"R": rows(1, 7, 0, 100)}, watermark=0)  # far ahead: keeps 500 entries of S alive
+        engine.push({"R": rows(63, 1, 0, 1)}, watermark=0)
+        engine.push({}, watermark=99)
+        engine.push({"R": rows(1, 1, 0, 100)}, watermark=99)  # R is packed
+        return engine.push({"T": rows(1, 1, 1, 100)}, watermark=99).num_rows
+
+    assert run("tree") == run("stairs") == run("stairs", FIRST_T, FIRST_R) == 1
+
+
+@pytest.mark.parametrize("options", [{"strategy": "moving-state"}, {"strategy": "jisc", "budget": 0}])
+def test_a_dead_entry_is_not_promoted_in_the_place_of_a_live_one(options: dict[str, Any]) -> None:
+    """As above, but both are found at once by what is promoted over the edge."""
+
+    def rows(count: int, a: int, b: int, c: int, ts: int) -> list[dict[str, int]]:
+        return [{"a": a, "b": b, "c": c, "ts": ts}] * count
+
+    def run(executor: str, **migration: Any) -> int:
+        text = """SELECT r.ts AS x, u.ts AS y FROM r [RANGE 1 MICROSECOND], s [RANGE 1 HOUR], t [RANGE 1 HOUR],
+                  u [RANGE 1 HOUR] WHERE r.a = s.a AND s.b = t.b AND t.c = u.c"""
+        schemas = dict.fromkeys("rstu", {"a": int, "b": int, "c": int, "ts": int})
+        engine = ms.Engine(ms.query(text, schemas, "ts"), plan="((r s) (t u))", executor=executor)
+        engine.push({"r": rows(1, 7, 0, 0, 100), "t": rows(1, 1, 1, 5, 0)}, watermark=0)
+        engine.push({"r": rows(62, 1, 0, 0, 1)}, watermark=0)
+        engine.push({"r": rows(1, 1, 0, 0, 100)}, watermark=0)
+        engine.push({"s": rows(500, 7, 7, 0, 0) + rows(1, 1, 1, 0, 0)}, watermark=0)
+        engine.push({}, watermark=99)
+        engine.push({"r": rows(1, 9, 0, 0, 100)}, watermark=99)  # r is packed: dead (r s1) get the ids of the live one
+        if migration:
+            engine.migrate("(((r s) t) u)", **migration)
+        return engine.push({"u": rows(1, 1, 1, 5, 100)}, watermark=99).num_rows
+
+    assert run("tree") == run("stairs") == run("stairs", **options) == 1

@@ -57,12 +57,11 @@ class Mover:
         return not any(self.misplaced(stair) for stair in self._in_order)
 
     def forget_dead(self) -> None:
-        """Give up combinations that are misplaced and have all expired."""
-        heads = heads_of(self._store.windows)
+        """Give up states of misplaced combinations that have all expired; they have just been purged."""
         for stair in self._in_order:
             wanted = self._climb(stair).wanted
             for inputs, state in list(stair.states.items()):
-                if inputs != wanted and len(state.living(self._store.horizon, heads)) == 0:
+                if inputs != wanted and len(state) == 0:
                     del stair.states[inputs]
 
     def settle(self, stair: Stair, delta: Delta) -> None:
@@ -100,10 +99,11 @@ class Mover:
     def _choose(self, stair: Stair, inputs: frozenset[int], limit: int) -> Ints:
         """Rows of a STAIR's input that stand in entries of these inputs; of combinations, those that are not dead."""
         if inputs == stair.alone:
-            return stair.rows.ids()[:limit]
+            return stair.rows.first(limit)
         state = stair.states[inputs]
-        living = state.living(self._store.horizon, heads_of(self._store.windows))
-        return np.unique(state.members_at(living)[:, state.inputs.index(stair.stream)])[:limit]
+        # What has been moved or is dead leaves the head, so that no choice looks at it again.
+        state.purge(self._store.horizon, heads_of(self._store.windows))
+        return np.unique(state.rows_of(stair.stream, state.first(limit)))
 
     def _move(self, stair: Stair, rows: Ints) -> None:
         """Move all misplaced entries of a STAIR that have one of these rows of its input."""

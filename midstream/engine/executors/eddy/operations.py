@@ -72,7 +72,7 @@ def send_over(store: StairStore, delta: Delta, via: Edge) -> Iterator[Delta]:
     insert(store, store.stair(end, via), delta)
     dual = store.stair(via.other(end), via)
     for inputs in list(dual.contents()):
-        found = store.hop(joined, dual, inputs).all_matches(delta)
+        found = store.select_live(store.hop(joined, dual, inputs).all_matches(delta))
         if len(found):
             store.marks.add(found)
             yield found

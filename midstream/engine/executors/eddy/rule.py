@@ -46,7 +46,7 @@ def _insert_combinations(store: StairStore, stair: Stair, delta: Delta) -> None:
     if len(elsewhere):
         _stand_alone(store, stair, elsewhere)
         delta = _drop_collapsed(store, delta, np.isin(_rows_of(stair, delta), elsewhere))
-    delta = _select_new(stair, delta)
+    delta = _select_new(store, stair, delta)
     if len(delta):
         stair.store(delta)
 
@@ -85,11 +85,16 @@ def _stand_alone(store: StairStore, stair: Stair, rows: Ints) -> None:
     stair.rows.add(rows)
 
 
-def _select_new(stair: Stair, delta: Delta) -> Delta:
-    """The combinations of a delta that the STAIR does not have yet, each of them once."""
+def _select_new(store: StairStore, stair: Stair, delta: Delta) -> Delta:
+    """The combinations of a delta that the STAIR does not have yet, each of them once.
+
+    Dead entries do not count: a row that has left its window may have been given the id of one that has not.
+    """
     inputs = frozenset(delta.inputs)
     there = np.empty((0, len(delta.inputs)), np.int64)
     if inputs in stair.states:
-        there = stair.states[inputs].members_at(stair.find(inputs, np.unique(_rows_of(stair, delta))))
+        state = stair.states[inputs]
+        combos = state.combos_at(stair.find(inputs, np.unique(_rows_of(stair, delta))))
+        there = combos.rows[store.find_live(state.inputs, combos)]
     _, first = np.unique(np.concatenate((there, delta.combos.rows)), axis=0, return_index=True)
     return delta.at(np.sort(first[first >= len(there)]) - len(there))
