@@ -108,7 +108,7 @@ class PushLoop:
             dropped=self.pipeline.dropped(),
             watermark=None if watermark == NONE_YET else watermark,
             held_back_by=self.watermark.held_back_by(),
-            state_bytes=sum(state.bytes for state in states),
+            state_bytes=self.pipeline.memory.count().total,
             states=states,
             work=self.pipeline.work(),
             memory=self.pipeline.memory.stats(),

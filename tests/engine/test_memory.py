@@ -297,3 +297,13 @@ def test_executors_that_give_up_nothing_refuse_a_limit(executor: str) -> None:
     with pytest.raises(ms.EngineError, match=f"migrate: executor '{executor}' cannot give up"):
         engine.migrate(engine.plan, executor=executor)
     assert (engine.executor, engine.memory_limit) == ("tree", 1_000_000_000)
+
+
+@pytest.mark.parametrize("executor", ["tree", "stems", "eddy", "stairs"])
+def test_everything_that_an_executor_keeps_counts(executor: str) -> None:
+    """Also what belongs to no single state, such as the marks of STAIRs."""
+    engine = ms.Engine(make_query(), executor=executor)
+    engine.push(draw_push(0))
+    use = engine._pipeline.memory.count()
+    assert use.states == engine._pipeline.executor.nbytes
+    assert engine.stats().state_bytes == use.total == use.windows + use.states + use.output + use.late
