@@ -15,7 +15,7 @@ from .small import CASES, Small, draw_plan, draw_pushes, sorted_rows
 from .test_invariant import restore
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 @pytest.mark.parametrize("small", CASES, ids=lambda case: case.name)
 def test_states_are_right_under_any_limit(small: Small, seed: int) -> None:
     """An engine with limits that change and restores in between, against one without."""

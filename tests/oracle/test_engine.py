@@ -81,7 +81,7 @@ def test_large_values_are_cut_into_pieces(block: int, on: Executors) -> None:
 @over_executors
 @pytest.mark.parametrize("block", blocks(10))
 def test_limits_of_memory_change_no_result(block: int, on: Executors) -> None:
-    check(19_000 + block * BLOCK, BLOCK, limits, on)
+    check(19_000 + block * SMALL_BLOCK, SMALL_BLOCK, limits, on)
 
 
 @over_executors
