@@ -34,117 +34,43 @@ joins alone: what a state inside a fragment holds still depends on its inputs al
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 from midstream.errors import PlanError, shown
+from midstream.plan.fragments import Skeleton, cut_into_fragments, find_mixed, skeleton_of, without_operators
+from midstream.plan.nodes import (
+    OPERATOR_WORDS,
+    SET_WORDS,
+    UNARY_WORDS,
+    Join,
+    Leaf,
+    Node,
+    OperatorNode,
+    SetNode,
+    check_tree,
+    children_of,
+    notation_of,
+    quoted,
+)
 
-#: The words of set operations in plan text; EXCEPT is called minus.
-SET_WORDS = ("union", "minus", "intersect")
-#: The words of operators that stand before their parentheses, as in distinct(a b).
-UNARY_WORDS = ("distinct", "group")
-#: Words that are no aliases unless they are quoted.
-OPERATOR_WORDS = (*SET_WORDS, *UNARY_WORDS)
-_PLAIN = re.compile(r'[^\s()"`,]+')
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """The base window of one input, by its number in FROM.
-
-    >>> Leaf(2).inputs
-    frozenset({2})
-    """
-
-    input: int
-    inputs: frozenset[int] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.input, int):
-            raise PlanError(f"plan: Leaf({shown(self.input)}); give the number of an input, from 0 on")
-        object.__setattr__(self, "inputs", frozenset((self.input,)))
-
-
-@dataclass(frozen=True)
-class Join:
-    """The join of two subtrees.
-
-    >>> sorted(Join(Join(Leaf(0), Leaf(2)), Leaf(1)).inputs)
-    [0, 1, 2]
-    """
-
-    left: Node
-    right: Node
-    inputs: frozenset[int] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        for side in (self.left, self.right):
-            _check_tree(side)
-        object.__setattr__(self, "inputs", self.left.inputs | self.right.inputs)
-
-
-@dataclass(frozen=True)
-class SetNode:
-    """A set operation of two subtrees, by its word in plan text; whether equal rows count is the query's to say.
-
-    >>> sorted(SetNode("minus", Leaf(0), Leaf(1)).inputs)
-    [0, 1]
-    """
-
-    word: str
-    left: Node
-    right: Node
-    inputs: frozenset[int] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if self.word not in SET_WORDS:
-            raise PlanError(f"plan: {shown(self.word)} is no set operation; give one of {', '.join(SET_WORDS)}")
-        for side in (self.left, self.right):
-            _check_tree(side)
-        object.__setattr__(self, "inputs", self.left.inputs | self.right.inputs)
-
-
-@dataclass(frozen=True)
-class OperatorNode:
-    """An operator over one subtree, by its word in plan text: DISTINCT or a grouping.
-
-    >>> sorted(OperatorNode("distinct", Join(Leaf(0), Leaf(1))).inputs)
-    [0, 1]
-    """
-
-    word: str
-    below: Node
-    inputs: frozenset[int] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if self.word not in UNARY_WORDS:
-            raise PlanError(f"plan: {shown(self.word)} is no operator; give one of {', '.join(UNARY_WORDS)}")
-        _check_tree(self.below)
-        object.__setattr__(self, "inputs", self.below.inputs)
-
-
-Node = Leaf | Join | SetNode | OperatorNode
-#: What tells whether operators stand in the same places, and what they are joined with: see `Plan.skeleton`.
-Skeleton: TypeAlias = Hashable
-
-
-def _check_tree(node: Node) -> None:
-    if not isinstance(node, Leaf | Join | SetNode | OperatorNode):
-        raise PlanError(f"plan: {shown(node)} is no tree; give a Join of two trees, or a Leaf")
-
-
-def children_of(node: Node) -> tuple[Node, ...]:
-    """The subtrees right below a node, from left to right.
-
-    >>> children_of(Join(Leaf(0), Leaf(1)))
-    (Leaf(input=0), Leaf(input=1))
-    """
-    if isinstance(node, Leaf):
-        return ()
-    return (node.below,) if isinstance(node, OperatorNode) else (node.left, node.right)
+__all__ = [
+    "OPERATOR_WORDS",
+    "SET_WORDS",
+    "UNARY_WORDS",
+    "FragmentPlan",
+    "Join",
+    "Leaf",
+    "Node",
+    "OperatorNode",
+    "Plan",
+    "SetNode",
+    "children_of",
+    "is_kept_for_operator",
+    "notation_of",
+    "quoted",
+]
 
 
 @dataclass(frozen=True)
@@ -169,7 +95,7 @@ class Plan:
     def __post_init__(self) -> None:
         if not isinstance(self.aliases, tuple) or not all(isinstance(alias, str) for alias in self.aliases):
             raise PlanError(f"plan: aliases={shown(self.aliases)}; give a tuple of names")
-        _check_tree(self.root)
+        check_tree(self.root)
         lowered = [alias.lower() for alias in self.aliases]
         for number, alias in enumerate(self.aliases):
             if lowered[number] in lowered[:number]:
@@ -214,18 +140,9 @@ class Plan:
         >>> [str(fragment) for fragment in plan.fragments]
         ['(S R)']
         """
-        mixed = self._mixed
-        if not mixed:
+        if not self._mixed:
             return (self,)
-        roots: list[Node] = []
-        pending: list[tuple[Node, bool]] = [(self.root, False)]
-        while pending:
-            node, is_joined = pending.pop()
-            if id(node) in mixed:
-                pending += [(child, isinstance(node, Join)) for child in children_of(node)]
-            elif not (is_joined and isinstance(node, Leaf)):
-                roots.append(node)
-        return tuple(FragmentPlan(self.aliases, root) for root in sorted(roots, key=lambda root: min(root.inputs)))
+        return tuple(FragmentPlan(self.aliases, root) for root in cut_into_fragments(self.root, self._mixed))
 
     @cached_property
     def fragment_inputs(self) -> tuple[tuple[int, ...], ...]:
@@ -234,12 +151,7 @@ class Plan:
 
     @cached_property
     def _mixed(self) -> frozenset[int]:
-        """The nodes that are, or have below them, something else than joins and inputs; by `id`."""
-        found: set[int] = set()
-        for node in self.nodes():
-            if isinstance(node, SetNode | OperatorNode) or any(id(child) in found for child in children_of(node)):
-                found.add(id(node))
-        return frozenset(found)
+        return find_mixed(self.nodes())
 
     @cached_property
     def has_lower_operators(self) -> bool:
@@ -258,7 +170,7 @@ class Plan:
         >>> one == turned, one == other
         (True, False)
         """
-        return _skeleton_of(self.root, self._mixed)
+        return skeleton_of(self.root, self._mixed)
 
     def without_operators(self) -> Plan:
         """The same joins without the operators between them.
@@ -266,7 +178,7 @@ class Plan:
         >>> print(Plan(("R", "S"), Join(OperatorNode("distinct", Leaf(0)), Leaf(1))).without_operators())
         (R S)
         """
-        return Plan(self.aliases, _without_operators(self.root)) if self.has_lower_operators else self
+        return Plan(self.aliases, without_operators(self.root)) if self.has_lower_operators else self
 
     def text(self, node: Node) -> str:
         """The notation of one subtree: `(R S)`."""
@@ -295,11 +207,11 @@ class Plan:
         return tuple(reversed(found))
 
 
-def _skeleton_of(node: Node, mixed: Container[int]) -> Skeleton:
-    if id(node) not in mixed or isinstance(node, SetNode):
-        return node.inputs
-    below = [_skeleton_of(child, mixed) for child in children_of(node)]
-    return (node.word, *below) if isinstance(node, OperatorNode) else frozenset(below)
+class FragmentPlan(Plan):
+    """The plan of a fragment: a tree over some of the inputs, under the numbers of the whole."""
+
+    def _check_left_out(self, seen: Container[int]) -> None:
+        pass
 
 
 def is_kept_for_operator(plan: Plan, node: Node) -> bool:
@@ -315,46 +227,3 @@ def is_kept_for_operator(plan: Plan, node: Node) -> bool:
         return False
     under_operators = {other.inputs for other in plan.nodes() if isinstance(other, OperatorNode)}
     return isinstance(node, OperatorNode) or node.inputs not in under_operators
-
-
-def _without_operators(node: Node) -> Node:
-    while isinstance(node, OperatorNode):
-        node = node.below
-    if isinstance(node, Join):
-        return Join(_without_operators(node.left), _without_operators(node.right))
-    return node
-
-
-class FragmentPlan(Plan):
-    """The plan of a fragment: a tree over some of the inputs, under the numbers of the whole."""
-
-    def _check_left_out(self, seen: Container[int]) -> None:
-        pass
-
-
-def notation_of(node: Node, aliases: Sequence[str]) -> str:
-    """A tree as plan text.
-
-    >>> notation_of(Join(Leaf(1), Leaf(0)), ["R", "S"])
-    '(S R)'
-    >>> notation_of(Join(OperatorNode("distinct", Join(Leaf(1), Leaf(0))), Leaf(2)), ["R", "S", "T"])
-    '(distinct(S R) T)'
-    """
-    if isinstance(node, Leaf):
-        return quoted(aliases[node.input])
-    if isinstance(node, OperatorNode):
-        below = notation_of(node.below, aliases)
-        return node.word + (below if isinstance(node.below, Join | SetNode) else f"({below})")
-    word = f"{node.word} " if isinstance(node, SetNode) else ""
-    return f"({notation_of(node.left, aliases)} {word}{notation_of(node.right, aliases)})"
-
-
-def quoted(alias: str) -> str:
-    """An alias as plan text has it: in double quotes if it would not be read as one word, or as an operator.
-
-    >>> quoted("orders"), quoted("my orders"), quoted("Union")
-    ('orders', '"my orders"', '"Union"')
-    """
-    if _PLAIN.fullmatch(alias) and alias.lower() not in OPERATOR_WORDS:
-        return alias
-    return '"' + alias.replace('"', '""') + '"'
