@@ -52,7 +52,7 @@ class Migrations:
             raise EngineError(f"migrate: on_event={shown(listener)}; give a function that takes the migration's record")
         running = pipeline.executor.kind
         kind = running if executor is None else find_executor(executor, "migrate")
-        if kind.name == running.name:
+        if kind.name == running.name and plan.skeleton == pipeline.plan.skeleton:
             is_named = strategy is not None or not isinstance(chosen, JustInTime)
             begin.check_own_kind(pipeline.executor, plan, chosen.name if is_named else None)
         if pipeline.memory.limit is not None:

@@ -145,6 +145,23 @@ def test_an_eddy_refuses_what_it_cannot_do(plan: str, strategy: str | None, mess
     assert push(engine, "t1") == ["r1 s1 t1"]
 
 
+@pytest.mark.parametrize("strategy", ["jisc", "moving-state", "genmig", None])
+def test_where_operators_move_an_eddy_starts_anew_by_any_strategy(strategy: str | None) -> None:
+    query = ms.query(
+        "SELECT DISTINCT R.v FROM R [RANGE 8 MICROSECONDS], S [RANGE 8 MICROSECONDS] WHERE R.a = S.a",
+        schemas=dict.fromkeys("RS", ROW),
+        event_time="ts",
+        step="1 millisecond",
+    )
+    engine, alone = (ms.Engine(query, plan="(R S)", executor="eddy") for _ in range(2))
+    for ts in range(0, 5_000, 500):
+        if ts == 2_000:
+            engine.migrate("(distinct(R) S)", strategy)
+        batch = {name: [{"a": 1, "b": 0, "v": ts % 3, "ts": ts}] * 2 for name in "RS"}
+        assert engine.push(batch).sort_by("valid_from") == alone.push(batch).sort_by("valid_from")
+    assert engine.finish().sort_by("valid_from") == alone.finish().sort_by("valid_from")
+
+
 def test_an_eddy_refuses_the_strategy_of_its_engine_too() -> None:
     query = make_engine("eddy").query
     engine = ms.Engine(query, plan=FIRST_R, executor="eddy", strategy="parallel-track")
@@ -224,8 +241,8 @@ def test_a_dead_entry_is_not_promoted_in_the_place_of_a_live_one(options: dict[s
     def run(executor: str, **migration: Any) -> int:
         text = """SELECT r.ts AS x, u.ts AS y FROM r [RANGE 1 MICROSECOND], s [RANGE 1 HOUR], t [RANGE 1 HOUR],
                   u [RANGE 1 HOUR] WHERE r.a = s.a AND s.b = t.b AND t.c = u.c"""
-        schemas = dict.fromkeys("rstu", {"a": int, "b": int, "c": int, "ts": int})
-        engine = ms.Engine(ms.query(text, schemas, "ts"), plan="((r s) (t u))", executor=executor)
+        row = {"a": int, "b": int, "c": int, "ts": int}
+        engine = ms.Engine(ms.query(text, dict.fromkeys("rstu", row), "ts"), plan="((r s) (t u))", executor=executor)
         engine.push({"r": rows(1, 7, 0, 0, 100), "t": rows(1, 1, 1, 5, 0)}, watermark=0)
         engine.push({"r": rows(62, 1, 0, 0, 1)}, watermark=0)
         engine.push({"r": rows(1, 1, 0, 0, 100)}, watermark=0)
