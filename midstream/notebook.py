@@ -30,7 +30,12 @@ def count_text(number: int, noun: str) -> str:
 
 
 def engine_html(
-    query: Query, running: Executor, stats: EngineStats, migration: Migration | None, ended: str | None
+    query: Query,
+    running: Executor,
+    plans_at_once: int,
+    stats: EngineStats,
+    migration: Migration | None,
+    ended: str | None,
 ) -> str:
     """An engine as HTML."""
     plan, kind = running.plan, running.kind
@@ -39,8 +44,10 @@ def engine_html(
     kept = [state for state in stats.states if state.kind == "operator"]
     own = len(kind.state_shapes(query, plan))
     # While two plans run, the states of the old plan come first, and states of both may have the same name.
-    leading = joins[: len(joins) - own] if ended is None and running.plans_at_once > 1 else []
-    states = {state.aliases: state for state in joins[-own:]} if own else {}
+    leading = joins[: len(joins) - own] if ended is None and plans_at_once > 1 else []
+    # What is misplaced in STAIRs comes before what belongs there.
+    states = {state.aliases: state for state in joins[len(leading) :]}
+    keeps_states = own or plan.has_lower_operators
 
     def card(node: Node) -> Card:
         if isinstance(node, Leaf):
@@ -53,7 +60,7 @@ def engine_html(
             held = next((state for state in reversed(kept) if state.name == plan.text(node)), None)
             return Card(node.word, () if held is None else (count_text(held.rows, "value"),))
         state = states.get(tuple(plan.aliases[number] for number in _leaves(node)))
-        return Card(JOIN, () if own else ("no state",)) if state is None else _state_card(state)
+        return Card(JOIN, () if keeps_states else ("no state",)) if state is None else _state_card(state)
 
     lines = [_counters(query, stats)]
     if leading:

@@ -136,6 +136,11 @@ class Pipeline:
         """The time before which everything is dead."""
         return self._horizon
 
+    @property
+    def plans_at_once(self) -> int:
+        """How many plans each row goes through."""
+        return self._lane.plans_at_once
+
     def migrations(self) -> Iterator[object]:
         """A token for each migration under way, the newest first; compare them by `is`."""
         return self._lane.migrations()

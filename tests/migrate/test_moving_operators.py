@@ -113,6 +113,15 @@ def test_genmig_ends_with_the_first_step_after_every_old_row() -> None:
     assert sum(state.kind == "output" for state in engine.stats().states) == 1
 
 
+def test_the_picture_of_an_engine_tells_that_the_old_plan_still_runs() -> None:
+    rng, engine = random.Random(3), ms.Engine(make_query(CONDITIONS[0]), plan=OLD)
+    engine.push(draw_rows(rng, 0))
+    engine.migrate(NEW, "genmig")
+    engine.push(draw_rows(rng, 1))
+    drawn = engine._repr_html_()
+    assert "The plan before it still runs: 1 state," in drawn and "no state" not in drawn
+
+
 def test_a_snapshot_while_operators_move_goes_on_with_the_new_plan() -> None:
     expected, _ = run({})
     rng = random.Random(3)
