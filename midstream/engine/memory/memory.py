@@ -92,8 +92,9 @@ class Memory:
         moments = self._parts.horizon, find_watermark()
         found = forecast_windows(self._query, self._parts.windows, accepted, moments, limit - others)
         if found.chunk_rows is None:
+            beside = f", beside {others:,} of what waits for the output and of late rows" if others else ""
             raise InputError(
-                f"push: with these rows the base windows would take about {found.needed + others:,} bytes, more than "
+                f"push: with these rows the base windows would take about {found.needed:,} bytes{beside}, more than "
                 f"memory_limit={limit:,}; give a larger limit, use smaller windows, or move the watermark on"
             )
         self._largest_chunk = found.chunk_rows
