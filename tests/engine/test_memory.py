@@ -48,6 +48,7 @@ def sorted_rows(table: pa.Table) -> pa.Table:
         (999_999, "memory_limit=999999 is below the least, 1,000,000 bytes"),
         ("999 KB", "below the least"),
         (0, "below the least"),
+        (10**400, "is more than a machine has; for no limit, leave it out"),
         (-5, "below the least"),
         (True, "is no amount of memory"),
         (2e9, "is no amount of memory"),

@@ -11,6 +11,8 @@ from midstream.errors import EngineError, did_you_mean, shown
 #: The least that a limit may be: below it there is no room for the windows that every engine begins with.
 LEAST_LIMIT = 1_000_000
 
+_MOST = 2**63 - 1
+
 _UNITS = {
     "b": 1,
     "kb": 10**3,
@@ -43,6 +45,8 @@ def read_limit(value: object, call: str = "engine") -> int:
         raise EngineError(f"{call}: memory_limit={shown(value)} is no amount of memory; {_RIGHT}")
     if limit < LEAST_LIMIT:
         raise EngineError(f"{call}: memory_limit={shown(value)} is below the least, {LEAST_LIMIT:,} bytes; {_RIGHT}")
+    if limit > _MOST:
+        raise EngineError(f"{call}: memory_limit={shown(value)} is more than a machine has; for no limit, leave it out")
     return limit
 
 
