@@ -33,9 +33,9 @@ def read_limit(value: object, call: str = "engine") -> int:
 
     >>> read_limit("2GB"), read_limit("2GiB"), read_limit("1.5 MB"), read_limit(4_000_000)
     (2000000000, 2147483648, 1500000, 4000000)
-    >>> read_limit("2GG")
+    >>> read_limit("2 Gb/s")
     Traceback (most recent call last):
-    midstream.errors.EngineError: engine: memory_limit='2GG' has no unit of memory; did you mean 'GB'? give ...
+    midstream.errors.EngineError: engine: memory_limit='2 Gb/s' is no amount of memory; give a number of bytes, or ...
     """
     if isinstance(value, str):
         limit = _read_text(value, call)
