@@ -16,8 +16,9 @@ from midstream.engine.executors.registry import executor_names
 from midstream.engine.stats import EngineStats, StateStats
 from midstream.migrate.record import Migration
 from midstream.plan.draw import JOIN, symbol_of
+from midstream.plan.nodes import Leaf, Node, OperatorNode, SetNode, children_of
 from midstream.plan.picture import AMBER, Card, draw_picture
-from midstream.plan.tree import Leaf, Node, OperatorNode, Plan, SetNode, children_of
+from midstream.plan.tree import Plan
 
 
 def count_text(number: int, noun: str) -> str:

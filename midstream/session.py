@@ -352,7 +352,7 @@ class Engine:
     def _repr_html_(self) -> str:
         """Plan, states and holes, as a notebook shows them."""
         running, why = self._pipeline.executor, self._life.reason(self._problem)
-        at_once = self._pipeline.plans_at_once
+        at_once = self._pipeline.lane.plans_at_once
         return engine_html(self.query, running, at_once, self.stats(), self.migration, why)
 
     # Snapshots -------------------------------------------------------------------------------------------------------

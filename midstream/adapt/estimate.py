@@ -26,7 +26,8 @@ from midstream.engine.joins.comparison import Fate
 from midstream.engine.transition import Proposal
 from midstream.migrate import STRATEGIES, CostModel, Strategy
 from midstream.migrate.jisc import HOLES_PER_ROW, LEAST_HOLES
-from midstream.plan.tree import Join, Plan, is_kept_for_operator
+from midstream.plan.nodes import Join
+from midstream.plan.tree import Plan, is_kept_for_operator
 
 PUSH_ROWS = 10_000
 _COMPUTED: Fate = "computed"

@@ -23,7 +23,8 @@ from typing import Literal
 
 from midstream.adapt.load import Inputs, Load
 from midstream.errors import EngineError
-from midstream.plan.tree import Join, Node, Plan, children_of
+from midstream.plan.nodes import Join, Node, children_of
+from midstream.plan.tree import Plan
 
 Purge = Literal["ends", "combined"]
 

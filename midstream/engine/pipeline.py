@@ -35,7 +35,7 @@ from midstream.engine.snapshot.format import Snapshot
 from midstream.engine.stats import StateStats, Work
 from midstream.engine.transition import Situation, begin_at
 from midstream.plan import Plan
-from midstream.plan.tree import quoted
+from midstream.plan.nodes import quoted
 from midstream.state.meter import Meter
 from midstream.state.missing import Cause
 from midstream.state.window import BaseWindow, WindowRows
@@ -135,11 +135,6 @@ class Pipeline:
     def horizon(self) -> int:
         """The time before which everything is dead."""
         return self._horizon
-
-    @property
-    def plans_at_once(self) -> int:
-        """How many plans each row goes through."""
-        return self._lane.plans_at_once
 
     def migrations(self) -> Iterator[object]:
         """A token for each migration under way, the newest first; compare them by `is`."""

@@ -3,8 +3,9 @@
 from midstream.plan.choose import default_plan
 from midstream.plan.draw import draw, outline
 from midstream.plan.fitting import fit_plan, read_plan
+from midstream.plan.nodes import Join, Leaf, Node, OperatorNode, SetNode
 from midstream.plan.notation import parse_plan
-from midstream.plan.tree import Join, Leaf, Node, OperatorNode, Plan, SetNode
+from midstream.plan.tree import Plan
 
 __all__ = [
     "Join",

@@ -25,7 +25,8 @@ from itertools import combinations
 
 from midstream.cql.model import Call, Expr, Query
 from midstream.plan.fitting import combine
-from midstream.plan.tree import Join, Leaf, Node, Plan
+from midstream.plan.nodes import Join, Leaf, Node
+from midstream.plan.tree import Plan
 
 Strength = tuple[int, int, int, int, int]
 """Equalities, closed bands, half-open bands, thetas tested here, thetas that wait: more is better."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from midstream.plan.tree import Leaf, Node, OperatorNode, Plan, SetNode, children_of
+from midstream.plan.nodes import Leaf, Node, OperatorNode, SetNode, children_of
+from midstream.plan.tree import Plan
 
 JOIN = "⋈"
 _GAP = 3

@@ -19,9 +19,10 @@ from dataclasses import replace
 
 from midstream.cql.model import Combination, Query, SetKind, SetOperation
 from midstream.errors import PlanError
+from midstream.plan.nodes import Join, Leaf, Node, OperatorNode, SetNode, children_of, notation_of
 from midstream.plan.notation import parse_plan
 from midstream.plan.rules import DistinctBelowJoin, ReorderedDifferences
-from midstream.plan.tree import Join, Leaf, Node, OperatorNode, Plan, SetNode, children_of, notation_of
+from midstream.plan.tree import Plan
 
 #: What plans call set operations.
 WORDS: dict[SetKind, str] = {"union": "union", "except": "minus", "intersect": "intersect"}

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from midstream.errors import PlanError, did_you_mean, shown
-from midstream.plan.tree import (
+from midstream.plan.nodes import (
     OPERATOR_WORDS,
     SET_WORDS,
     UNARY_WORDS,
@@ -23,11 +23,11 @@ from midstream.plan.tree import (
     Leaf,
     Node,
     OperatorNode,
-    Plan,
     SetNode,
     notation_of,
     quoted,
 )
+from midstream.plan.tree import Plan
 
 _OPENS, _OPENS_AT_ONCE = re.compile(r"\s*\("), re.compile(r"\(")
 _TOKEN = re.compile(

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from html import escape
 
 from midstream.plan.draw import symbol_of
-from midstream.plan.tree import Leaf, Node, Plan, children_of
+from midstream.plan.nodes import Leaf, Node, children_of
+from midstream.plan.tree import Plan
 
 AMBER = "#d97706"
 _BLUE = "#3b82f6"

@@ -41,36 +41,14 @@ from functools import cached_property
 from midstream.errors import PlanError, shown
 from midstream.plan.fragments import Skeleton, cut_into_fragments, find_mixed, skeleton_of, without_operators
 from midstream.plan.nodes import (
-    OPERATOR_WORDS,
-    SET_WORDS,
-    UNARY_WORDS,
     Join,
     Leaf,
     Node,
     OperatorNode,
-    SetNode,
     check_tree,
     children_of,
     notation_of,
-    quoted,
 )
-
-__all__ = [
-    "OPERATOR_WORDS",
-    "SET_WORDS",
-    "UNARY_WORDS",
-    "FragmentPlan",
-    "Join",
-    "Leaf",
-    "Node",
-    "OperatorNode",
-    "Plan",
-    "SetNode",
-    "children_of",
-    "is_kept_for_operator",
-    "notation_of",
-    "quoted",
-]
 
 
 @dataclass(frozen=True)

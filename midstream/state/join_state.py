@@ -224,7 +224,7 @@ class JoinState:
         while len(found) == 0 < len(self):
             part = self.ring()._replace(tail=min(self._head + size, self._tail))
             found, size = kernels.living(part, EARLIEST, np.zeros(0, np.int64)), 2 * size
-        return found
+        return found[:limit]
 
     def living(self, horizon: int, heads: Mapping[int, int]) -> Ints:
         """The ids of the entries that are not dead, see `purge`."""

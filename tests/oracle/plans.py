@@ -7,7 +7,7 @@ import math
 import random
 from dataclasses import dataclass
 
-from midstream.plan.tree import quoted
+from midstream.plan.nodes import quoted
 
 from .accept import Acceptance
 from .expr import Op, compile_expr, inputs_of

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from midstream.errors import PlanError
 from midstream.plan import Join, Leaf, Node, OperatorNode, Plan, draw, outline, parse_plan
-from midstream.plan.tree import children_of
+from midstream.plan.nodes import children_of
 from tests.plan.golden_cases import golden_cases
 
 PLANS = golden_cases("plans.txt")

@@ -24,7 +24,8 @@ from midstream.engine.joins.nodes import add_indexes
 from midstream.engine.joins.routes import Route
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
-from midstream.plan.tree import Leaf, Plan
+from midstream.plan.nodes import Leaf
+from midstream.plan.tree import Plan
 from midstream.state.missing import Cause
 from midstream.state.window import BaseWindow, Renumbering
 

@@ -36,7 +36,8 @@ from midstream.engine.joins.nodes import (
 from midstream.engine.joins.probing import Prober
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import SMALLEST, Combos
-from midstream.plan.tree import Plan, quoted
+from midstream.plan.nodes import quoted
+from midstream.plan.tree import Plan
 from midstream.state.indexes import Ints
 from midstream.state.join_state import Access, JoinState
 from midstream.state.missing import Cause

@@ -18,7 +18,8 @@ from typing import Literal
 
 from midstream.cql.model import Query
 from midstream.engine.joins.access import path_into
-from midstream.plan.tree import Join, Leaf, Node, Plan
+from midstream.plan.nodes import Join, Leaf, Node
+from midstream.plan.tree import Plan
 
 Fate = Literal["kept", "indexed anew", "computed", "given up"]
 

@@ -18,7 +18,7 @@ from midstream.engine.joins.checks import Checks, checks_of_join
 from midstream.engine.joins.combos import Block, Delta
 from midstream.engine.joins.matching import join_with
 from midstream.kernels.types import Layout
-from midstream.plan.tree import Join, Leaf, Node
+from midstream.plan.nodes import Join, Leaf, Node
 from midstream.state.join_state import Access, JoinState
 from midstream.state.meter import Meter
 from midstream.state.window import BaseWindow

@@ -14,7 +14,7 @@ from midstream.cql.model import Query
 from midstream.engine.joins.access import path_into
 from midstream.engine.joins.combos import LARGEST_BLOCK, Block, Delta
 from midstream.engine.joins.nodes import INDEXED_AT_ONCE, JoinNode, build_tree, indexes_used
-from midstream.plan.tree import Join, Leaf, Node
+from midstream.plan.nodes import Join, Leaf, Node
 from midstream.state.join_state import Access
 from midstream.state.window import BaseWindow
 

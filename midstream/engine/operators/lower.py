@@ -31,7 +31,8 @@ from midstream.engine.operators.stage import StoredStage
 from midstream.engine.operators.stepped import Stepped, start_of_step
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import LARGEST, Combos, Layout, Ring
-from midstream.plan.tree import Leaf, Node, OperatorNode, Plan, quoted
+from midstream.plan.nodes import Leaf, Node, OperatorNode, quoted
+from midstream.plan.tree import Plan
 from midstream.state.join_state import JoinState
 from midstream.state.window import BaseWindow, Renumbering
 

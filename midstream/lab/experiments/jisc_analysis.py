@@ -16,7 +16,8 @@ import pyarrow as pa
 from midstream.adapt.completeness import expected_complete_states, probability_of_distance, variance_of_complete_states
 from midstream.lab.definition import Experiment, Outcome, Progress, Settings, WrongAnswer, verdict
 from midstream.lab.experiments.jisc_streams import PAPER
-from midstream.plan.tree import Join, Leaf, Node, Plan
+from midstream.plan.nodes import Join, Leaf, Node
+from midstream.plan.tree import Plan
 
 _JOINS = (2, 5, 10, 20, 50, 100, 150, 200)
 #: Standard errors by which a mean of so many draws may be off; a run has two figures for each number of joins.

@@ -30,7 +30,8 @@ from midstream.engine.joins.comparison import StateShape, state_shapes
 from midstream.engine.joins.nodes import add_indexes, least_block
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import LARGEST, SMALLEST, Combos
-from midstream.plan.tree import Leaf, Plan
+from midstream.plan.nodes import Leaf
+from midstream.plan.tree import Plan
 from midstream.state.missing import Cause
 from midstream.state.window import BaseWindow, Renumbering
 

@@ -6,7 +6,8 @@ from midstream.engine.executors.eddy.routing import FixedRouting
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
 from midstream.engine.stats import StateStats
-from midstream.plan.tree import Leaf, Plan, quoted
+from midstream.plan.nodes import Leaf, quoted
+from midstream.plan.tree import Plan
 
 
 def stair_stats(store: StairStore, routing: FixedRouting, plan: Plan, counts_misplaced: bool) -> list[StateStats]:
