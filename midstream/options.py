@@ -16,10 +16,13 @@ from typing import Any, TypedDict
 from midstream.cql.durations import Duration, duration
 from midstream.cql.model import Query
 from midstream.engine.executors.protocol import ExecutorKind
-from midstream.engine.executors.registry import find_executor
+from midstream.engine.executors.registry import check_routing, find_executor, go_by_routing
 from midstream.engine.memory.limit import read_limit
+from midstream.engine.routing.choice import StoredRouting
+from midstream.engine.routing.policy import Policy
+from midstream.engine.routing.rates import MatchRates
 from midstream.errors import EngineError, PlanError, QueryError, did_you_mean, shown
-from midstream.migrate import DEFAULT_STRATEGY, STRATEGIES, Strategy
+from midstream.migrate import STRATEGIES, Strategy, default_strategy, find_strategy
 from midstream.plan import Plan, default_plan, fit_plan, read_plan
 from midstream.tables import type_name
 
@@ -36,8 +39,10 @@ _CHOICES: dict[str, tuple[object, ...]] = {
 class EngineKeywords(TypedDict, total=False):
     """The same as keywords of a call, for those who check types."""
 
-    strategy: str | Strategy
+    strategy: str | Strategy | None
     executor: str | ExecutorKind | None
+    routing: str | Policy | None
+    seed: int | None
     demand: str
     memory_limit: int | str | None
     adaptive: bool
@@ -48,7 +53,9 @@ class EngineKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """The keywords of an engine, as `Engine` describes them. The executor is None where a snapshot tells it.
+    """The keywords of an engine, as `Engine` describes them.
+
+    The executor is None where a snapshot tells it; so are routing and seed, and where the executor's default holds.
 
     >>> EngineOptions(late="kept")
     Traceback (most recent call last):
@@ -57,8 +64,10 @@ class EngineOptions:
     3600000000
     """
 
-    strategy: str | Strategy = DEFAULT_STRATEGY
+    strategy: str | Strategy | None = None
     executor: str | ExecutorKind | None = "tree"
+    routing: str | Policy | None = None
+    seed: int | None = None
     demand: str = "off"
     memory_limit: int | str | None = None
     adaptive: bool = False
@@ -68,10 +77,13 @@ class EngineOptions:
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
-            if not isinstance(getattr(self, name), Strategy):
-                _check_choice(name, getattr(self, name), choices)
+            value = getattr(self, name)
+            if not isinstance(value, Strategy) and (name != "strategy" or value is not None):
+                _check_choice(name, value, choices)
         if self.executor is not None:
-            find_executor(self.executor, "engine")
+            check_routing(find_executor(self.executor, "engine"), self.routing, "engine")
+        if self.seed is not None and (isinstance(self.seed, bool) or not isinstance(self.seed, int)):
+            raise EngineError(f"engine: seed={shown(self.seed)}; give a whole number")
         limit = self.late_limit
         if isinstance(limit, bool) or not isinstance(limit, numbers.Integral) or limit < 0:
             raise EngineError(
@@ -100,11 +112,21 @@ class EngineOptions:
         found: EngineKeywords = given
         return found
 
-    def kind(self, stored: str | None = None) -> ExecutorKind:
-        """The kind of executor: the one that was given, else the one that a snapshot was taken on."""
+    def kind(self, rates: MatchRates, stored: StoredRouting | None = None) -> ExecutorKind:
+        """The kind of executor with its routing: what was given, else what a snapshot was taken on, else defaults."""
         if self.executor is not None:
-            return find_executor(self.executor, "engine")
-        return find_executor(stored or "tree", "restore: the snapshot")
+            kind = find_executor(self.executor, "engine")
+        else:
+            kind = find_executor("tree" if stored is None else stored.executor, "restore: the snapshot")
+            check_routing(kind, self.routing, "restore")
+        routing, tree = self.routing, frozenset[tuple[int, int]]()
+        if stored is not None and stored.executor == kind.name:
+            routing, tree = routing or stored.policy, stored.tree
+        return go_by_routing(kind, routing, rates, self.strategy_on(kind).moves, tree)
+
+    def strategy_on(self, kind: ExecutorKind) -> Strategy:
+        """The strategy of migrations on a kind of executor, and of what its router changes."""
+        return find_strategy(default_strategy(kind) if self.strategy is None else self.strategy, STRATEGIES, "engine")
 
     @property
     def rows_kept(self) -> int:

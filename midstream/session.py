@@ -7,7 +7,7 @@ It says what users may call when, and what with. Rows take their way in `engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -15,17 +15,23 @@ from midstream.cql.durations import Duration
 from midstream.cql.model import Query
 from midstream.cql.parse import query as parse_query
 from midstream.engine.executors.protocol import ExecutorKind
+from midstream.engine.executors.registry import check_routing, find_executor, go_by_routing
 from midstream.engine.input.intake import Intake, WatermarkLike, name_tables
 from midstream.engine.life import Life, problem_text
 from midstream.engine.memory.limit import read_limit
 from midstream.engine.push_loop import PushLoop
+from midstream.engine.routing.choice import StoredRouting
+from midstream.engine.routing.fixed import Fixed
+from midstream.engine.routing.policy import Policy
+from midstream.engine.routing.rates import MatchRates
+from midstream.engine.routing.report import RoutingReport
 from midstream.engine.run import Batches, Run
 from midstream.engine.snapshot.checkpoint import check_query, query_as_json
 from midstream.engine.snapshot.format import BytesLike, Snapshot
 from midstream.engine.stats import EngineStats
 from midstream.engine.warmup import warm_up
 from midstream.errors import EngineError, PlanError
-from midstream.migrate import STRATEGIES, Migration, Strategy
+from midstream.migrate import STRATEGIES, Migration, Strategy, find_strategy
 from midstream.migrate.jisc import JustInTime
 from midstream.migrate.under_way import Migrations
 from midstream.notebook import engine_html, engine_line
@@ -55,9 +61,11 @@ class Engine:
 
     Keywords: `plan` (text such as ``"((a b) c)"``, else a sensible one), `executor` (``"tree"`` keeps what the joins of
     the plan have found, ``"stems"`` keeps nothing but the windows, ``"eddy"`` and ``"stairs"`` send rows from input to
-    input), `tables` (static tables by name), `late` (``"keep"`` to offer refused rows through `take_late`, up to
-    `late_limit` a stream), `max_jump` (refuse rows further ahead of their stream than this), `memory_limit`
-    (bytes that everything it keeps may take, or text such as ``"2GB"``). One thread at a time may use an engine.
+    input), `routing` (on all but the tree: ``"rank"``, ``"cumulative"``, ``"lottery"`` or ``"fixed"`` decides chunk by
+    chunk which way rows take; the plan is the first one), `seed` (of what is drawn there), `tables` (static tables
+    by name), `late` (``"keep"`` to offer refused rows through `take_late`, up to `late_limit` a stream), `max_jump`
+    (refuse rows further ahead of their stream than this), `memory_limit` (bytes that everything it keeps may take, or
+    text such as ``"2GB"``). One thread at a time may use an engine.
     """
 
     def __init__(
@@ -71,15 +79,17 @@ class Engine:
         checked = EngineOptions.of(options)
         chosen = choose_plan(require_query(query, "engine"), plan)
         named = name_tables(query, {} if tables is None else tables)
-        self._set_up(query, chosen, checked, checked.kind())
+        rates = MatchRates(checked.seed or 0)
+        self._set_up(query, chosen, checked, checked.kind(rates), rates)
         self._pipeline.load_tables(named)
         self._pipeline.memory.set_limit(checked.most_bytes, "engine")
 
-    def _set_up(self, query: Query, plan: Plan, options: EngineOptions, kind: ExecutorKind) -> None:
+    def _set_up(self, query: Query, plan: Plan, options: EngineOptions, kind: ExecutorKind, rates: MatchRates) -> None:
         get_ready()
         self.query = query
         self._options = options
-        self._loop = PushLoop(query, plan, kind, longest_jump=options.longest_jump, late_limit=options.rows_kept)
+        jump, kept = options.longest_jump, options.rows_kept
+        self._loop = PushLoop(query, plan, kind, longest_jump=jump, late_limit=kept, rates=rates)
         self._pipeline = self._loop.pipeline
         self._migrations = Migrations(STRATEGIES)
         self._life = Life.OPEN
@@ -251,6 +261,21 @@ class Engine:
         return self._pipeline.executor.kind.name
 
     @property
+    def routing(self) -> RoutingReport | None:
+        """Which way rows take from input to input, and why; None on the tree: there they go as the plan says.
+
+        >>> import midstream as ms
+        >>> row = {"id": int, "ts": int}
+        >>> text = "SELECT a.id FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.id = b.id"
+        >>> query = ms.query(text, schemas={"a": row, "b": row}, event_time="ts")
+        >>> print(ms.Engine(query, executor="stems", routing="fixed").routing)
+        fixed
+          a: a b  (100%; as the plan says)
+          b: b a  (100%; as the plan says)
+        """
+        return self._pipeline.executor.routing_report()
+
+    @property
     def memory_limit(self) -> int | None:
         """The bytes that everything the engine keeps may take, or None; it may be set between two pushes.
 
@@ -280,10 +305,11 @@ class Engine:
 
     def migrate(
         self,
-        plan: Plan | str,
+        plan: Plan | str | None = None,
         strategy: str | Strategy | None = None,
         *,
         executor: str | ExecutorKind | None = None,
+        routing: str | Policy | None = None,
         budget: int | Duration | None = None,
         hold: bool = False,
         on_event: Callable[[Migration], None] | None = None,
@@ -291,14 +317,16 @@ class Engine:
         """Change the plan of the running query; the output stays what it would have been.
 
         With `executor` ("tree", "stems", "eddy" or "stairs") the plan runs on that one from now on, be it the same plan
-        or another. From eddy to eddy only the routing of new rows changes, and no strategy may be named.
-        `strategy` is "jisc", "moving-state", "parallel-track", "genmig", "genmig-reference-point" or
-        "pause-drain-resume", by default the engine's, or a `midstream.migrate.Strategy` of your own. `budget`, for jisc
-        alone, is what is filled in the background after each push: a number of holes, or a time such as "5
-        milliseconds"; 0 fills only what is probed. `hold`, for parallel-track alone, holds the new plan's results back
-        until the old plan is dropped. Given to another strategy, either is refused. `on_event` is called with the
-        migration's record when it has begun, when the first push has passed, and when it has ended: when it is done, or
-        a later migration has replaced it. Its errors are logged and go no further.
+        or another. From eddy to eddy only the routing of new rows changes, and no strategy may be named. On all but the
+        tree a plan is held to from now on; with `routing` ("rank", "cumulative", "lottery" or "fixed") it is where a
+        router begins, and may be left out.
+        `strategy` is "jisc", "moving-state", "parallel-track", "genmig", "genmig-reference-point",
+        "pause-drain-resume" or, on stairs, "staged", by default the engine's, or a `midstream.migrate.Strategy` of your
+        own. `budget`, for jisc alone, is what is filled in the background after each push: a number of holes, or a time
+        such as "5 milliseconds"; 0 fills only what is probed. `hold`, for parallel-track alone, holds the new plan's
+        results back until the old plan is dropped. Given to another strategy, either is refused. `on_event` is called
+        with the migration's record when it has begun, when the first push has passed, and when it has ended: when it is
+        done, or a later migration has replaced it. Its errors are logged and go no further.
 
         Where four plans run at once already, a strategy that would add another gives way to jisc; `note` of the record
         says so.
@@ -317,15 +345,20 @@ class Engine:
         (1, <midstream.Plan ((b c) a)>)
         """
         self._check_open()
-        if plan is None:
+        if plan is None and executor is None and routing is None:
             raise PlanError(
                 f"migrate: plan is None; write the plan to change to, such as {str(self.plan)!r}, or give a Plan"
             )
-        target = choose_plan(self.query, plan)
+        target = self.plan if plan is None else choose_plan(self.query, plan)
+        found = self._pipeline.executor.kind if executor is None else find_executor(executor, "migrate")
+        check_routing(found, routing, "migrate")
+        if plan is not None and routing is None:
+            routing = Fixed.name
+        default = self._options.strategy_on(found)
+        chosen = default if strategy is None else find_strategy(strategy, STRATEGIES)
+        kind = go_by_routing(found, routing, self._pipeline.rates, chosen.moves)
         given = {"budget": budget, "hold": hold}
-        recorder = self._migrations.begin(
-            self._pipeline, target, executor, strategy, self._options.strategy, given, on_event
-        )
+        recorder = self._migrations.begin(self._pipeline, target, kind, strategy, default, given, on_event)
         self._moves += 1
         self._migrations.deliver()
         return recorder.current
@@ -370,7 +403,11 @@ class Engine:
         1
         """
         self._check_open()
-        running = {"plan": str(self.plan), "executor": self.executor}
+        running: dict[str, Any] = {"plan": str(self.plan), "executor": self.executor}
+        if (routing := self.routing) is not None:
+            places = {alias: number for number, alias in enumerate(self.query.aliases)}
+            tree = [[places[left], places[right]] for left, right in routing.tree]
+            running["routing"] = {"policy": routing.policy, "tree": tree, **self._pipeline.rates.to_json()}
         return self._pipeline.snapshot(query_as_json(self.query) | running | self._loop.to_json())
 
     @classmethod
@@ -402,8 +439,12 @@ class Engine:
         taken = snapshot if isinstance(snapshot, Snapshot) else Snapshot.from_bytes(snapshot)
         query = check_query(query, taken)
         engine = cls.__new__(cls)
-        kind = checked.kind(taken.meta.get("executor"))
-        engine._set_up(query, choose_plan(query, taken.meta["plan"] if plan is None else plan), checked, kind)
+        rates = MatchRates()
+        if "routing" in taken.meta:
+            rates.from_json(taken.meta["routing"])
+        rates.seed = rates.seed if checked.seed is None else checked.seed
+        kind = checked.kind(rates, StoredRouting.of(taken.meta))
+        engine._set_up(query, choose_plan(query, taken.meta["plan"] if plan is None else plan), checked, kind, rates)
         engine._loop.from_json(taken.meta)
         engine._pipeline.go_on(taken, engine._loop.watermark.current)
         engine._pipeline.memory.set_limit(checked.most_bytes, "restore")
@@ -440,7 +481,8 @@ class Engine:
         engine = cls(query, plan=plan, tables=tables, **options | {"memory_limit": None})
         engine._loop.go_on_from(rows, watermark)
         engine._pipeline.memory.set_limit(limit, "resume")
-        engine._migrations.begin(engine._pipeline, engine.plan, None, None, JustInTime.name, {}, None)
+        kind = engine._pipeline.executor.kind
+        engine._migrations.begin(engine._pipeline, engine.plan, kind, None, JustInTime.name, {}, None)
         return engine
 
 

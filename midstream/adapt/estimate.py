@@ -109,7 +109,8 @@ def estimate(
 ) -> MigrationEstimate:
     """What a change from one plan to another would cost under each strategy, at pushes of so many rows.
 
-    `executors` are those that the old plan runs on and the new one would. Nothing is made or changed.
+    `executors` are those that the old plan runs on and the new one would. A strategy that does not suit the new one is
+    left out. Nothing is made or changed.
 
     >>> import midstream as ms
     >>> from midstream.lab.generate import common_key
@@ -127,7 +128,7 @@ def estimate(
     states, computed = _compare_states(proposal, measured)
     change = _Change(query, old, new, computed, measured, push_rows)
     found = []
-    for strategy in strategies:
+    for strategy in (strategy for strategy in strategies if strategy.suits(after)):
         refusal = strategy.reason_against(proposal)
         if refusal is not None:
             found.append(Estimate(strategy.name, "refused", refusal, pause=None, length=None))

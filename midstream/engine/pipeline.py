@@ -30,6 +30,8 @@ from midstream.engine.operators.lower import LowerOperators
 from midstream.engine.operators.results import ResultBuilder
 from midstream.engine.operators.stage import MakeStage, Stage, StoredStage
 from midstream.engine.operators.stepped import Stepped
+from midstream.engine.routing.rates import MatchRates
+from midstream.engine.routing.sampling import Sampler
 from midstream.engine.snapshot.checkpoint import make_window_table, read_stored_rows
 from midstream.engine.snapshot.format import Snapshot
 from midstream.engine.stats import StateStats, Work
@@ -51,7 +53,8 @@ def make_output_stage(query: Query, windows: Sequence[BaseWindow], plan: Plan) -
 class Pipeline:
     """The live part of an engine. Everything that it keeps is either in `snapshot` or derived from it.
 
-    `make_stage` makes the output stage that the results go to; `late_bytes` tells what kept late rows take.
+    `make_stage` makes the output stage that the results go to; `late_bytes` tells what kept late rows take; `rates`
+    are those of the edges between inputs, for executors that route.
     """
 
     def __init__(
@@ -61,8 +64,10 @@ class Pipeline:
         kind: ExecutorKind,
         make_stage: MakeStage = make_output_stage,
         late_bytes: Callable[[], int] = lambda: 0,
+        rates: MatchRates | None = None,
     ):
         self._query = query
+        self.rates = MatchRates() if rates is None else rates
         self._make_stage = make_stage
         self.memory = Memory(query, self, late_bytes)
         self.readers = [InputReader(query, number) for number in range(len(query.inputs))]
@@ -73,6 +78,7 @@ class Pipeline:
     def _begin_empty(self, plan: Plan, kind: ExecutorKind) -> None:
         query = self._query
         self._windows = [BaseWindow(reader.layout, meter=self.meter) for reader in self.readers]
+        self._sampler = Sampler(query, self._windows, self.rates)
         self._lane: Lane = SingleLane(self._started(plan, kind), self._new_stage(plan))
         self._horizon = NONE_YET
         self._next_arrival = 0
@@ -214,6 +220,7 @@ class Pipeline:
         for number, rows in arrived.items():
             first = self._windows[number].append(rows)
             deltas[number] = Delta.of_window_rows(number, first, rows, self._windows)
+        self._sampler.see(deltas)
         yield from self._lane.process(deltas, self._horizon)
 
     def _purge(self, watermark: int) -> None:

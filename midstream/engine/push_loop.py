@@ -22,6 +22,7 @@ from midstream.engine.input.event_time import LATE
 from midstream.engine.input.intake import Intake, Receiver, WatermarkLike
 from midstream.engine.input.watermark import NONE_YET, Watermark
 from midstream.engine.pipeline import Pipeline
+from midstream.engine.routing.rates import MatchRates
 from midstream.engine.stats import EngineStats
 from midstream.plan import Plan
 from midstream.tables import TableLike
@@ -31,10 +32,17 @@ class PushLoop:
     """Pipeline, watermark and counters of one query. `late_limit` refused rows of each stream are kept."""
 
     def __init__(
-        self, query: Query, plan: Plan, kind: ExecutorKind, *, longest_jump: int | None = None, late_limit: int = 0
+        self,
+        query: Query,
+        plan: Plan,
+        kind: ExecutorKind,
+        *,
+        longest_jump: int | None = None,
+        late_limit: int = 0,
+        rates: MatchRates | None = None,
     ):
         self._late_rows: dict[str, list[pa.Table]] = {}
-        self.pipeline = Pipeline(query, plan, kind, late_bytes=self._late_bytes)
+        self.pipeline = Pipeline(query, plan, kind, late_bytes=self._late_bytes, rates=rates)
         self.watermark = Watermark({stream: query.delays.get(stream, 0) for stream in query.streams}, query.time_type)
         self._receiver = Receiver(query, self.pipeline.readers, longest_jump, late_limit > 0)
         self._late_limit = late_limit

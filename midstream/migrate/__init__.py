@@ -4,6 +4,8 @@ Each strategy answers two questions: why it cannot do a transition, if so, and w
 output as it would have been: the same rows with the same `valid_from` and `valid_to`, in the same push.
 """
 
+from midstream.engine.executors.protocol import ExecutorKind
+from midstream.migrate.begin import find_strategy
 from midstream.migrate.genmig import GenMig, GenMigReferencePoint
 from midstream.migrate.jisc import JustInTime
 from midstream.migrate.moving_state import MovingState
@@ -11,6 +13,7 @@ from midstream.migrate.options import BUDGET, HOLD, Options
 from midstream.migrate.parallel_track import ParallelTrack
 from midstream.migrate.pause_drain_resume import PauseDrainResume
 from midstream.migrate.record import Migration
+from midstream.migrate.staged import Staged
 from midstream.migrate.strategy import CostModel, Strategy, Transition
 
 #: All that users can name; the first is the default.
@@ -21,9 +24,16 @@ STRATEGIES: tuple[Strategy, ...] = (
     GenMig(),
     GenMigReferencePoint(),
     PauseDrainResume(),
+    Staged(),
 )
 
 DEFAULT_STRATEGY = STRATEGIES[0].name
+
+
+def default_strategy(kind: ExecutorKind) -> str:
+    """What migrations on a kind of executor, and its router, go by unless another strategy is named."""
+    return Staged.name if kind.moves_entries else DEFAULT_STRATEGY
+
 
 __all__ = [
     "BUDGET",
@@ -35,4 +45,6 @@ __all__ = [
     "Options",
     "Strategy",
     "Transition",
+    "default_strategy",
+    "find_strategy",
 ]

@@ -25,6 +25,8 @@ from midstream.engine.executors.protocol import (
 )
 from midstream.engine.joins.combos import Delta
 from midstream.engine.lane import CatchUp, Lane, SingleLane
+from midstream.engine.routing.choice import Moves
+from midstream.engine.routing.report import RoutingReport
 from midstream.engine.stats import StateStats
 from midstream.engine.transition import MayFill, Proposal
 from midstream.kernels.types import Combos
@@ -50,23 +52,25 @@ class JustInTime(Strategy):
     unit = UNFILLED_ROWS
     cost_model = CostModel.OVER_PUSHES
     options = (BUDGET,)
+    moves = Moves.ON_DEMAND
 
     def refusal_to_move(self, proposal: Proposal) -> str | None:
         return None
 
     def begin(self, transition: Transition) -> Executor:
-        return _fill(transition, None)
+        return fill(transition, transition.options)
 
     def begin_moving(self, transition: Transition) -> Lane:
         """A new stage starts from the live results, as after a restore; they are filled beside the states."""
         stage, catch_up = transition.successor_stage()
-        return SingleLane(_fill(transition, catch_up), stage, catch_up, is_in_background=True)
+        return SingleLane(fill(transition, transition.options, catch_up), stage, catch_up, is_in_background=True)
 
 
-def _fill(transition: Transition, catch_up: CatchUp | None) -> Executor:
+def fill(transition: Transition, options: Options, catch_up: CatchUp | None = None) -> Executor:
+    """The new plan, whose states lack something; what a new stage has to catch up with is filled beside them."""
     cause = Cause("migration")
     may_fill = transition.situation.may_fill
-    filling = Filling(transition.successor(cause), cause, transition.options, transition.recorder, may_fill, catch_up)
+    filling = Filling(transition.successor(cause), cause, options, transition.recorder, may_fill, catch_up)
     holes = filling.holes()
     transition.recorder.begin(holes)
     if holes:
@@ -180,6 +184,9 @@ class Filling:
 
     def evicting(self) -> Iterator[Evicting]:
         return self.executor.evicting()
+
+    def routing_report(self) -> RoutingReport | None:
+        return self.executor.routing_report()
 
     def hand_over(self) -> Sequence[HandedOver]:
         return self.executor.hand_over()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from midstream.engine.executors.protocol import Executor, PlanExecutor
 from midstream.engine.lane import CatchUp, Lane, SingleLane
+from midstream.engine.routing.choice import Moves
 from midstream.engine.transition import Proposal, Situation
 from midstream.migrate.record import UNFILLED_ROWS
 from midstream.migrate.strategy import CostModel, Strategy, Transition
@@ -22,6 +23,7 @@ class MovingState(Strategy):
     name = "moving-state"
     unit = UNFILLED_ROWS
     cost_model = CostModel.AT_ONCE
+    moves = Moves.AT_ONCE
 
     def refusal_to_move(self, proposal: Proposal) -> str | None:
         return None

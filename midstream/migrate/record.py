@@ -14,6 +14,7 @@ Listener = Callable[["Migration"], None]
 
 #: What `holes_left` counts, as strategies declare it.
 UNFILLED_ROWS = "unfilled rows"
+MISPLACED_ENTRIES = "misplaced entries"
 OLD_ROWS = "old rows"
 MICROSECONDS = "microseconds"
 
@@ -23,7 +24,8 @@ class Migration:
     """A migration as it stands.
 
     `holes_left` is what has to go away before it ends, and `unit` says what that counts: "unfilled rows" are live
-    driver rows that are still in a hole, summed over the states; "old rows" are live rows that only the old plan knows;
+    driver rows that are still in a hole, summed over the states; "misplaced entries" are those of STAIRs that the new
+    routing wants elsewhere; "old rows" are live rows that only the old plan knows;
     "microseconds" is the way of the watermark to the split time, from the oldest row as long as there is no watermark.
     `rows` and `entries` were computed for the migration's sake,
     `seconds` spent on it, `bytes` is what it holds beyond the new plan, `batches` counts the pushes since it began.

@@ -10,6 +10,7 @@ from midstream.engine.executors.fragmented import make_executor
 from midstream.engine.executors.protocol import Executor, ExecutorKind, PlanExecutor
 from midstream.engine.lane import CatchUp, Lane
 from midstream.engine.operators.held import HeldBack
+from midstream.engine.routing.choice import Moves
 from midstream.engine.transition import Proposal, Situation
 from midstream.migrate.options import Option, Options
 from midstream.migrate.record import Recorder
@@ -80,6 +81,8 @@ class Strategy(abc.ABC):
 
     #: The options of `migrate` that it has; others are refused.
     options: tuple[Option, ...] = ()
+    #: How entries of STAIRs follow a router while the engine goes by this strategy.
+    moves: Moves = Moves.IN_STAGES
     #: Whether what ran goes on beside the new plan, so that there is one more plan at once.
     runs_beside: bool = False
 
@@ -97,6 +100,10 @@ class Strategy(abc.ABC):
     @abc.abstractmethod
     def cost_model(self) -> CostModel:
         """How its cost is estimated."""
+
+    def suits(self, kind: ExecutorKind) -> bool:
+        """Whether it has to do with what a kind of executor keeps; one that does not is refused there."""
+        return True
 
     def refusal(self, proposal: Proposal) -> str | None:
         """Why it cannot make this transition, or None; the caller is told which strategies can."""

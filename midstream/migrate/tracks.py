@@ -13,6 +13,7 @@ import numpy as np
 
 from midstream.engine.executors.protocol import Evicting, Executor, ExecutorKind, HandedOver, IndexUsed, PlanExecutor
 from midstream.engine.joins.combos import Delta
+from midstream.engine.routing.report import RoutingReport
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
 from midstream.migrate.record import Recorder
@@ -93,6 +94,9 @@ class TwoTracks(abc.ABC):
     def evicting(self) -> Iterator[Evicting]:
         yield from self.old.evicting()
         yield from self._new.evicting()
+
+    def routing_report(self) -> RoutingReport | None:
+        return self._new.routing_report()
 
     def hand_over(self) -> Sequence[HandedOver]:
         """Nothing: the states of the new plan know only later rows, and those of the old one may be cut."""

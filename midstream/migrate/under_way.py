@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from midstream.engine.executors.protocol import ExecutorKind
-from midstream.engine.executors.registry import find_executor
 from midstream.engine.memory.memory import check_executor
 from midstream.engine.pipeline import Pipeline
 from midstream.errors import EngineError, shown
@@ -35,7 +34,7 @@ class Migrations:
         self,
         pipeline: Pipeline,
         plan: Plan,
-        executor: str | ExecutorKind | None,
+        kind: ExecutorKind,
         strategy: str | Strategy | None,
         default: str | Strategy,
         given: Mapping[str, object],
@@ -43,15 +42,13 @@ class Migrations:
     ) -> Recorder:
         """Change the plan, the executor or both by a strategy with the options that were given.
 
-        Without a strategy it goes by the default, without an executor it stays the one that runs. An error changes
-        nothing.
+        Without a strategy it goes by the default. An error changes nothing.
         """
         chosen = begin.find_strategy(default if strategy is None else strategy, self._strategies)
         options = begin.read_options(given, chosen, self._strategies)
         if listener is not None and not callable(listener):
             raise EngineError(f"migrate: on_event={shown(listener)}; give a function that takes the migration's record")
         running = pipeline.executor.kind
-        kind = running if executor is None else find_executor(executor, "migrate")
         if kind.name == running.name and plan.skeleton == pipeline.plan.skeleton:
             is_named = strategy is not None or not isinstance(chosen, JustInTime)
             begin.check_own_kind(pipeline.executor, plan, chosen.name if is_named else None)

@@ -176,7 +176,9 @@ def test_a_large_state_that_is_found_in_another_way_is_computed() -> None:
 
 def test_every_strategy_has_a_model_or_a_reason() -> None:
     found = estimate(EQUAL.query(), *plans(EQUAL, "A ((B C) D)"))
-    assert [estimated.strategy for estimated in found.strategies] == [strategy.name for strategy in STRATEGIES]
+    assert [estimated.strategy for estimated in found.strategies] == [
+        strategy.name for strategy in STRATEGIES if strategy.name != "staged"
+    ]
     (refused,) = [estimated for estimated in found.strategies if estimated.manner == "refused"]
     assert refused.strategy == "pause-drain-resume" and refused.refusal is not None
 

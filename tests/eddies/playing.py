@@ -1,19 +1,25 @@
 """An engine with STAIRs in which anything happens between pushes, held against one that keeps nothing.
 
 Queries are a chain, a star, a ring, a clique and one common key; rows come in any order and several at once; between
-pushes entries are promoted and demoted at random, plans and executors change, and engines are restored.
+pushes entries are promoted and demoted at random, plans, executors, routings and what moves entries change, and engines
+are restored. Some go by a router, whose mind changes with the rows or in every chunk.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 
 import midstream as ms
 from midstream.engine.executors.eddy.operations import demote, promote
+from midstream.engine.executors.eddy.stages import Stages
+from midstream.engine.routing.rates import MatchRates
 
 from .audit import audit, eddies_of
 
@@ -27,6 +33,7 @@ PREDICATES = {
 }
 WINDOWS = ("RANGE 5 MICROSECONDS", "RANGE 10 MICROSECONDS", "RANGE 20 MICROSECONDS", "ROWS 4")
 STREAMS = ("r", "s", "t", "u")
+STRATEGIES = (None, "staged", "jisc", "moving-state", "parallel-track")
 
 
 @dataclass
@@ -39,6 +46,7 @@ class Tally:
     demoted: int = 0
     migrated: int = 0
     restored: int = 0
+    rerouted: int = 0
     entries: int = 0
 
 
@@ -66,8 +74,20 @@ class Play:
         self.query = ms.query(
             f"SELECT {names} FROM {inputs} WHERE {where}", schemas=dict.fromkeys(self.streams, SCHEMA), event_time="ts"
         )
-        self.engine = ms.Engine(self.query, plan=self.draw_plan(), executor=self.draw_executor())
-        self.steady = ms.Engine(self.query, executor="stems")
+        # Drawn apart, so that plays are the same whatever the routing.
+        self.routing = random.Random(f"routings {seed}")
+        self.engine = ms.Engine(
+            self.query,
+            plan=self.draw_plan(),
+            executor=self.draw_executor(),
+            routing=self.draw_routing(),
+            strategy=self.routing.choice(STRATEGIES),
+            seed=seed,
+        )
+        self.steady = ms.Engine(self.query, executor="stems", routing="fixed")
+
+    def draw_routing(self) -> str | None:
+        return self.routing.choice(["fixed", "lottery", "lottery", "cumulative", "rank", None])
 
     def draw_executor(self) -> str:
         return self.rng.choice(["stairs", "stairs", "eddy"])
@@ -157,14 +177,35 @@ class Play:
         plan, executor = self.draw_plan(), self.rng.choice([None, None, "tree", "stairs", "stairs", "eddy"])
         stays_eddy = self.engine.executor == "eddy" and executor in (None, "eddy")
         strategy = None if stays_eddy else self.rng.choice(["jisc", "jisc", "moving-state"])
-        budget = {"budget": self.rng.choice([None, 0, 0, 1, 3])} if strategy == "jisc" else {}
+        options = {"budget": self.rng.choice([None, 0, 0, 1, 3])} if strategy == "jisc" else {}
+        target = executor or self.engine.executor
+        if target != "tree" and self.routing.random() < 0.5:
+            options["routing"] = self.draw_routing()
+        if target == "stairs" and strategy == "moving-state" and self.routing.random() < 0.5:
+            strategy = "staged"
+        if options.get("routing") and self.routing.random() < 0.5:
+            plan = None
+        changes = self.count_changes()
         try:
-            self.engine.migrate(plan, strategy, executor=executor, **budget)
+            self.engine.migrate(plan, strategy, executor=executor, **options)
             self.tally.migrated += 1
+            self.tally.rerouted += changes
         except ms.EngineError as refusal:
             assert stays_eddy and "executor='stairs'" in str(refusal), refusal
 
+    def count_changes(self) -> int:
+        routing = self.engine.routing
+        return 0 if routing is None else routing.changes
 
+
+@contextlib.contextmanager
+def eager() -> Iterator[None]:
+    """Routers decide after the first rows, and entries move in stages as soon as one is paid for."""
+    with mock.patch.object(MatchRates, "least_sampled", 1), mock.patch.object(Stages, "least_rows", 1):
+        yield
+
+
+@eager()
 def play(first: int, count: int, **options: float) -> Tally:
     """So many runs; the first that fails is told by its number."""
     tally = Tally()
@@ -176,6 +217,7 @@ def play(first: int, count: int, **options: float) -> Tally:
     return tally
 
 
+@eager()
 def find_wrong(first: int, count: int) -> int | None:
     """The first of so many runs that is wrong, by its results alone; None if all are right."""
     for seed in range(first, first + count):

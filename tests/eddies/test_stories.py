@@ -26,7 +26,12 @@ FIRST_R, FIRST_T = "((R S) T)", "((S T) R)"
 def make_engine(executor: str, plan: str = FIRST_R) -> ms.Engine:
     text = """SELECT R.v AS r, S.v AS s, T.v AS t FROM R [RANGE 1 HOUR], S [RANGE 1 HOUR], T [RANGE 1 HOUR]
               WHERE R.a = S.a AND S.b = T.b"""
-    return ms.Engine(ms.query(text, schemas=dict.fromkeys("RST", ROW), event_time="ts"), plan=plan, executor=executor)
+    return ms.Engine(
+        ms.query(text, schemas=dict.fromkeys("RST", ROW), event_time="ts"),
+        plan=plan,
+        executor=executor,
+        strategy="jisc",
+    )
 
 
 def push(engine: ms.Engine, *names: str) -> list[str]:
@@ -122,7 +127,7 @@ def test_stats_name_every_stair_and_set() -> None:
 def test_a_restart_puts_every_row_into_every_stair() -> None:
     engine = make_engine("stairs")
     push(engine, "s1", "r1", "t1")
-    engine = ms.Engine.restore(engine.query, engine.snapshot())
+    engine = ms.Engine.restore(engine.query, engine.snapshot(), strategy="jisc")
     assert contents(stair_of(engine, S, R)) == contents(stair_of(engine, S, T)) == {"S": 1}
     assert push(engine, "t2") == ["r1 s1 t2"]
     assert contents(stair_of(engine, S, T)) == {"RS": 1}  # which the probe has had moved
@@ -188,7 +193,7 @@ def test_dead_entries_are_no_work() -> None:
     text = """SELECT R.v AS r, S.v AS s, T.v AS t FROM R [RANGE 1 HOUR], S [RANGE 10 MICROSECONDS], T [RANGE 1 HOUR]
               WHERE R.a = S.a AND S.b = T.b"""
     query = ms.query(text, schemas=dict.fromkeys("RST", ROW), event_time="ts")
-    engine = ms.Engine(query, plan=FIRST_R, executor="stairs")
+    engine = ms.Engine(query, plan=FIRST_R, executor="stairs", strategy="jisc")
     engine.push({"S": [{"a": 2, "b": 5, "v": 1, "ts": 0}, {"a": 1, "b": 6, "v": 2, "ts": 100}]}, watermark=0)
     for key in (1, 2):
         engine.push({"R": [{"a": key, "b": 0, "v": key, "ts": 0}]}, watermark=0)
@@ -218,7 +223,7 @@ def test_a_dead_entry_does_not_stand_for_a_live_one_with_its_row_ids() -> None:
         text = """SELECT R.v AS r, S.v AS s, T.v AS t FROM R [RANGE 1 MICROSECOND], S [RANGE 1 HOUR], T [RANGE 1 HOUR]
                   WHERE R.a = S.a AND S.b = T.b"""
         query = ms.query(text, schemas=dict.fromkeys("RST", ROW), event_time="ts")
-        engine = ms.Engine(query, plan=FIRST_R, executor=executor)
+        engine = ms.Engine(query, plan=FIRST_R, executor=executor, strategy="jisc")
         engine.push({"S": rows(1, 1, 1, 0) + rows(500, 7, 7, 0)}, watermark=0)
         for plan in plans:
             engine.migrate(plan, "moving-state")  # so that s1 has a mark

@@ -17,6 +17,7 @@ from typing import TypeVar
 from midstream.cql.model import Query
 from midstream.engine.executors.protocol import Evicting, ExecutorKind, FillCounts, HandedOver, IndexUsed, PlanExecutor
 from midstream.engine.joins.combos import Delta, widen
+from midstream.engine.routing.report import RoutingReport, merge_reports
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
 from midstream.plan.tree import Plan
@@ -111,6 +112,9 @@ class FragmentedExecutor:
         fragments = zip(plan.fragment_inputs, plan.fragments, strict=True)
         refusals = (own[inputs].refusal(fragment, strategy) for inputs, fragment in fragments if inputs in own)
         return next((refusal for refusal in refusals if refusal is not None), None)
+
+    def routing_report(self) -> RoutingReport | None:
+        return merge_reports([executor.routing_report() for executor in self.executors])
 
     def hand_over(self) -> list[HandedOver]:
         return [held for executor in self.executors for held in executor.hand_over()]

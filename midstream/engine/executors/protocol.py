@@ -23,6 +23,8 @@ from midstream.cql.model import Query
 from midstream.engine.joins.combos import Delta
 from midstream.engine.joins.comparison import StateShape
 from midstream.engine.joins.nodes import JoinNode
+from midstream.engine.routing.choice import RoutingChoice
+from midstream.engine.routing.report import RoutingReport
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
 from midstream.plan.tree import Plan
@@ -125,6 +127,9 @@ class Executor(Protocol):
     def refusal(self, plan: Plan, strategy: str | None) -> str | None:
         """Why it cannot go on by this plan on its own kind, by the strategy that was named if one was; else None."""
 
+    def routing_report(self) -> RoutingReport | None:
+        """Which way rows take from input to input; None if they go as the plan says."""
+
     def hand_over(self) -> Sequence[HandedOver]:
         """Give away the states that another executor may go on with; this one is not to be used any more."""
 
@@ -173,7 +178,12 @@ class PlanExecutor(Executor, Protocol):
 
 @runtime_checkable
 class ExecutorKind(Protocol):
-    """A way to run plans, and how to make an executor of it."""
+    """A way to run plans, and how to make an executor of it. A kind that is derived from this says what differs."""
+
+    #: The routing policy it goes by unless another is named; None if it follows plans alone.
+    default_routing: str | None = None
+    #: Whether it keeps entries in places that a routing wants them in, and can move them.
+    moves_entries: bool = False
 
     @property
     def name(self) -> str:
@@ -191,6 +201,10 @@ class ExecutorKind(Protocol):
         With `since`, it knows only rows from these ids on, by input; inputs that are not in it, static tables, it knows
         whole.
         """
+
+    def routed(self, choice: RoutingChoice) -> ExecutorKind:
+        """The same kind with a choice of routing; itself if it follows plans alone."""
+        return self
 
     def state_shapes(self, query: Query, plan: Plan) -> tuple[StateShape, ...]:
         """The join states that an executor of this kind keeps for a plan."""

@@ -1,4 +1,4 @@
-"""All kinds of executors. A new one is a file beside this one and an entry here."""
+"""All kinds of executors. A new one is a file beside this one and an entry here. And how one is given its routing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from midstream.engine.executors.eddy.executor import Eddy, Stairs
 from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.stems import Stems
 from midstream.engine.executors.tree import Tree
+from midstream.engine.routing.choice import Moves, RoutingChoice
+from midstream.engine.routing.policy import Policy
+from midstream.engine.routing.rates import MatchRates
+from midstream.engine.routing.registry import find_policy
 from midstream.errors import EngineError, did_you_mean, shown
 
 EXECUTORS: tuple[ExecutorKind, ...] = (Tree(), Stems(), Eddy(), Stairs())
@@ -33,3 +37,36 @@ def find_executor(executor: str | ExecutorKind, call: str) -> ExecutorKind:
         return EXECUTORS[names.index(executor)]
     hint = did_you_mean(executor, names)
     raise EngineError(f"{call}: unknown executor {shown(executor)}; {hint}executors: {', '.join(names)}")
+
+
+def check_routing(kind: ExecutorKind, routing: str | Policy | None, call: str) -> None:
+    """An error if there is no such routing, or none on a kind of executor.
+
+    >>> check_routing(find_executor("tree", "engine"), "rank", "engine")
+    Traceback (most recent call last):
+    midstream.errors.EngineError: engine: routing='rank' on tree, which follows its plan alone; leave the routing out,
+    or give executor='stems', 'eddy' or 'stairs'
+    """
+    if routing is None:
+        return
+    policy = find_policy(routing, call)
+    if kind.default_routing is None:
+        *most, last = [repr(other.name) for other in EXECUTORS if other.default_routing is not None]
+        raise EngineError(
+            f"{call}: routing={policy.name!r} on {kind.name}, which follows its plan alone; leave the routing out, or "
+            f"give executor={', '.join(most)} or {last}"
+        )
+
+
+def go_by_routing(
+    kind: ExecutorKind,
+    routing: str | Policy | None,
+    rates: MatchRates,
+    moves: Moves,
+    tree: frozenset[tuple[int, int]] = frozenset(),
+) -> ExecutorKind:
+    """A kind of executor with its routing, or the default one; `moves` says how entries follow a router."""
+    if kind.default_routing is None:
+        return kind
+    policy = find_policy(kind.default_routing if routing is None else routing, "routing")
+    return kind.routed(RoutingChoice(policy, rates, moves, tree))

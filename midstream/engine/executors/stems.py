@@ -2,8 +2,9 @@
 
     row of B  ->  A's window  ->  C's window  ->  D's window  ->  results
 
-The plan says in which order the windows are visited: its inputs from left to right. Nothing is stored, so nothing has
-to be filled, moved or purged when the plan changes; in return, intermediate results are computed again and again.
+The plan says in which order the windows are visited at first: its inputs from left to right. A router may decide on
+another order before each chunk. Nothing is stored, so nothing has to be filled, moved or purged when the order changes;
+in return, intermediate results are computed again and again.
 
 Each result is found by exactly one of its rows. Of the rows that arrive together, one of a higher input number finds
 those of lower ones and not the other way round, as if inputs entered one after the other.
@@ -17,49 +18,105 @@ import numpy as np
 
 from midstream.cql.model import Query
 from midstream.engine.executors.known_rows import KnownRows
-from midstream.engine.executors.protocol import Evicting, FillCounts, HandedOver, IndexUsed
+from midstream.engine.executors.protocol import Evicting, ExecutorKind, FillCounts, HandedOver, IndexUsed
 from midstream.engine.joins.combos import Delta, emit, make_block
 from midstream.engine.joins.comparison import StateShape
 from midstream.engine.joins.nodes import add_indexes
 from midstream.engine.joins.routes import Route
+from midstream.engine.routing.choice import RoutingChoice
+from midstream.engine.routing.edges import choose_edges, find_edges
+from midstream.engine.routing.policy import Field
+from midstream.engine.routing.rank import Rank
+from midstream.engine.routing.report import RoutingReport
+from midstream.engine.routing.router import Router
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
-from midstream.plan.nodes import Leaf
+from midstream.plan.nodes import Join, Leaf, Node, quoted
 from midstream.plan.tree import Plan
+from midstream.state.indexes import Ints
 from midstream.state.missing import Cause
 from midstream.state.window import BaseWindow, Renumbering
 
 
-class Stems:
-    """The kind of executor that keeps no join states."""
+class Stems(ExecutorKind):
+    """The kind of executor that keeps no join states. Without a choice of routing the order is the plan's."""
 
     name = "stems"
     can_evict = True
+    default_routing = Rank.name
+
+    def __init__(self, choice: RoutingChoice | None = None):
+        self.choice = RoutingChoice() if choice is None else choice
+
+    def routed(self, choice: RoutingChoice) -> Stems:
+        return Stems(choice)
 
     def make(
         self, query: Query, plan: Plan, windows: Sequence[BaseWindow], since: Mapping[int, int] | None = None
     ) -> StemsExecutor:
-        return StemsExecutor(query, plan, windows, since)
+        return StemsExecutor(self, query, plan, windows, since)
 
     def state_shapes(self, query: Query, plan: Plan) -> tuple[StateShape, ...]:
         return ()
 
 
 class StemsExecutor:
-    """Runs one plan over base windows that it shares with whoever else needs them."""
+    """Takes rows through base windows that it shares with whoever else needs them."""
 
-    kind = Stems()
-
-    def __init__(self, query: Query, plan: Plan, windows: Sequence[BaseWindow], since: Mapping[int, int] | None = None):
-        self.plan = plan
+    def __init__(
+        self,
+        kind: Stems,
+        query: Query,
+        plan: Plan,
+        windows: Sequence[BaseWindow],
+        since: Mapping[int, int] | None = None,
+    ):
+        self.kind = kind
+        self._given = plan
+        self._query = query
         self._windows = windows
         self._known = KnownRows(since)
-        inputs = [node.input for node in plan.nodes() if isinstance(node, Leaf)]
-        self._routes = {
-            start: Route(query, (start,), [number for number in inputs if number != start], windows) for start in inputs
-        }
-        # Of columns, to have results in the order of FROM.
-        self._orders = {start: np.argsort(route.inputs) for start, route in self._routes.items()}
+        self._leaves = [node.input for node in plan.nodes() if isinstance(node, Leaf)]
+        self._largest = self._leaves[0]
+        tree = choose_edges(query, plan)
+        edges = tuple(dict.fromkeys((*tree, *find_edges(query, plan.root.inputs))))
+        by_plan = {(start, end): self._leaves.index(end) for edge in edges for start, end in edge.directions}
+        self.router = Router(kind.choice.policy, Field(edges, tree, by_plan), kind.choice.rates)
+        self._by_plan = self.router.order
+        self._routes: dict[int, Route] = {}
+        self._orders: dict[int, Ints] = {}
+        self._lay_routes()
+
+    def _lay_routes(self) -> None:
+        """Make the routes of the router's order, unless they are there."""
+        for start in self._leaves:
+            others = self._visits(start)
+            if start not in self._routes or self._routes[start].others != others:
+                self._routes[start] = Route(self._query, (start,), others, self._windows)
+                # Of columns, to have results in the order of FROM.
+                self._orders[start] = np.argsort(self._routes[start].inputs)
+
+    def _visits(self, start: int) -> tuple[int, ...]:
+        """The other inputs in the order in which rows of one are to visit them."""
+        places = {direction: place for place, direction in enumerate(self.router.order)}
+        visited = [start]
+        while len(visited) < len(self._leaves):
+            left = [number for number in self._leaves if number not in visited]
+            visited.append(
+                min(left, key=lambda number: min(places.get((known, number), len(places)) for known in visited))
+            )
+        return tuple(visited[1:])
+
+    @property
+    def plan(self) -> Plan:
+        """The plan, or the order that the routing gives the rows of the largest input of the last chunk."""
+        if self.router.order == self._by_plan:
+            return self._given
+        first, *others = self._routes[self._largest].inputs
+        tree: Node = Leaf(first)
+        for number in others:
+            tree = Join(tree, Leaf(number))
+        return Plan(self._given.aliases, tree)
 
     def start(self, cause: Cause, handed_over: Sequence[HandedOver] = ()) -> None:
         """Index what the routes probe. There are no states, so none are taken over and none are missing."""
@@ -68,6 +125,11 @@ class StemsExecutor:
     def process(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         """Take rows that have just entered the windows through all other windows; yields results."""
         first_new = {number: int(delta.combos.rows[0, 0]) for number, delta in deltas.items() if len(delta)}
+        if first_new:
+            self._largest = max(first_new, key=lambda number: len(deltas[number]))
+        if self.router.decide():
+            self._lay_routes()
+            add_indexes(self._windows, self.indexes_used())
         for number in sorted(first_new):
             # Rows of inputs with higher numbers have not entered yet, as far as this route is concerned.
             before = {other: first for other, first in first_new.items() if other > number}
@@ -114,6 +176,14 @@ class StemsExecutor:
     def refusal(self, plan: Plan, strategy: str | None) -> str | None:
         """None: any plan will do."""
         return None
+
+    def routing_report(self) -> RoutingReport:
+        """In which order rows of each input visit the others."""
+        routes = {start: route.inputs for start, route in self._routes.items()}
+        return self.router.report(self._given.aliases, (), lambda start: " ".join(self._names(routes[start])))
+
+    def _names(self, inputs: Sequence[int]) -> list[str]:
+        return [quoted(self._given.aliases[number]) for number in inputs]
 
     def hand_over(self) -> Sequence[HandedOver]:
         """Nothing."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from midstream.cql.model import Query
 from midstream.engine.executors.known_rows import KnownRows
-from midstream.engine.executors.protocol import FillCounts, HandedOver, HeldState, IndexUsed
+from midstream.engine.executors.protocol import ExecutorKind, FillCounts, HandedOver, HeldState, IndexUsed
 from midstream.engine.joins.combos import Block, Delta, emit, heads_of, make_block
 from midstream.engine.joins.comparison import StateShape, compare_states, state_shapes
 from midstream.engine.joins.evicting import declare_missing, evict, evict_all, switch_off, switch_on
@@ -34,6 +34,7 @@ from midstream.engine.joins.nodes import (
     indexes_used,
 )
 from midstream.engine.joins.probing import Prober
+from midstream.engine.routing.report import RoutingReport
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import SMALLEST, Combos
 from midstream.plan.nodes import quoted
@@ -48,7 +49,7 @@ _FILLED_AT_ONCE = 1 << 20
 _REUSED_SHARE = 1 / 4
 
 
-class Tree:
+class Tree(ExecutorKind):
     """The kind of executor that keeps a state for every join below the root; with `keeps_root`, for the root too."""
 
     name = "tree"
@@ -159,6 +160,10 @@ class TreeExecutor:
 
     def refusal(self, plan: Plan, strategy: str | None) -> str | None:
         """None: any plan will do."""
+        return None
+
+    def routing_report(self) -> RoutingReport | None:
+        """None: rows go as the plan says."""
         return None
 
     def hand_over(self) -> list[HeldState]:

@@ -22,8 +22,9 @@ from midstream.state.window import BaseWindow
 class Route:
     """The way of combinations over the inputs `start` through the windows of all `others`, preferably in their order.
 
-    `inputs` are those of what comes out, in the order of its columns. It counts on an index on
-    a composite key where a window has one or at most `indexed_at_once` rows; `indexes_used` names those to add.
+    `inputs` are those of what comes out, in the order of its columns; `others` is kept as it was given. It counts on an
+    index on a composite key where a window has one or at most `indexed_at_once` rows; `indexes_used` names those to
+    add.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class Route:
         windows: Sequence[BaseWindow],
         indexed_at_once: int = INDEXED_AT_ONCE,
     ):
+        self.others = tuple(others)
         self.inputs = (*start, *_visiting_order(query, start, others, windows))
         self._windows = windows
         tree: Node = Leaf(self.inputs[0])

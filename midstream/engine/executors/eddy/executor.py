@@ -6,31 +6,39 @@ no STAIR yet, so that every result is found by exactly one of its rows. Over an 
 same way, away from it: no STAIR is stored into and probed for the same input.
 
 Both kinds keep the same STAIRs. On an *eddy*, entries stay where the routing of their time has put them, and lead later
-rows the same way; a new routing holds for new rows. On *stairs*, entries are moved after the routing.
+rows the same way; a new routing holds for new rows. On *stairs*, entries are moved after the routing. Before each chunk
+a router may decide on another routing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from midstream.cql.model import Query
-from midstream.engine.executors.eddy.edges import choose_edges, order_edges
 from midstream.engine.executors.eddy.moving import Mover
-from midstream.engine.executors.eddy.routing import FixedRouting
+from midstream.engine.executors.eddy.routing import Routing
 from midstream.engine.executors.eddy.rule import insert
 from midstream.engine.executors.eddy.sizes import stair_stats
+from midstream.engine.executors.eddy.stages import Stages
+from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
 from midstream.engine.executors.known_rows import KnownRows
 from midstream.engine.executors.protocol import Evicting, ExecutorKind, FillCounts, HandedOver, IndexUsed
 from midstream.engine.joins.combos import Block, Delta, emit, make_block
 from midstream.engine.joins.comparison import StateShape, state_shapes
 from midstream.engine.joins.nodes import add_indexes, least_block
+from midstream.engine.routing.choice import Moves, RoutingChoice
+from midstream.engine.routing.cumulative import Cumulative
+from midstream.engine.routing.edges import order_edges, recall_edges
+from midstream.engine.routing.policy import Field
+from midstream.engine.routing.report import RoutingReport
+from midstream.engine.routing.router import Router
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import LARGEST, SMALLEST, Combos
-from midstream.plan.nodes import Leaf
+from midstream.plan.nodes import Leaf, notation_of
 from midstream.plan.tree import Plan
 from midstream.state.missing import Cause
 from midstream.state.window import BaseWindow, Renumbering
@@ -38,11 +46,18 @@ from midstream.state.window import BaseWindow, Renumbering
 _MOVED_AT_ONCE = 1 << 16
 
 
-class Eddy:
-    """EddyJoins: what has been stored stays, the burden of history."""
+class Eddy(ExecutorKind):
+    """EddyJoins: what has been stored stays, the burden of history. Without a choice the routing is the plan's."""
 
     name = "eddy"
     can_evict = False
+    default_routing = Cumulative.name
+
+    def __init__(self, choice: RoutingChoice | None = None):
+        self.choice = RoutingChoice() if choice is None else choice
+
+    def routed(self, choice: RoutingChoice) -> Eddy:
+        return type(self)(choice)
 
     def make(
         self, query: Query, plan: Plan, windows: Sequence[BaseWindow], since: Mapping[int, int] | None = None
@@ -57,11 +72,7 @@ class Stairs(Eddy):
     """STAIRs: what has been stored is moved to where the routing wants it."""
 
     name = "stairs"
-
-    def make(
-        self, query: Query, plan: Plan, windows: Sequence[BaseWindow], since: Mapping[int, int] | None = None
-    ) -> EddyExecutor:
-        return EddyExecutor(self, query, plan, windows, since, moves_entries=True)
+    moves_entries = True
 
 
 class _SpareBlocks:
@@ -95,34 +106,63 @@ class EddyExecutor:
 
     def __init__(
         self,
-        kind: ExecutorKind,
+        kind: Eddy,
         query: Query,
         plan: Plan,
         windows: Sequence[BaseWindow],
         since: Mapping[int, int] | None = None,
-        *,
-        moves_entries: bool = False,
     ):
         self.kind = kind
-        self.plan = plan
+        self._given = plan
         self._query = query
         self._windows = windows
         self._known = KnownRows(since)
-        self._moves_entries = moves_entries
         self._inputs = plan.root.inputs
+        self._largest = min(self._inputs)
         self._cause: Cause | None = None
         self._fewest_misplaced = int(LARGEST)
-        self._go_by(StairStore(query, choose_edges(query, plan), windows))
+        self._go_by(StairStore(query, recall_edges(query, plan, kind.choice.tree), windows))
 
     def _go_by(self, store: StairStore) -> None:
-        edges = order_edges(store.edges, self.plan)
+        edges = order_edges(store.edges, self._given)
         assert edges is not None, "the plan follows the edges"
+        choice = self.kind.choice
         self.store = store
-        self.routing = FixedRouting(edges)
-        store.set_orders(self.plan, edges)
+        by_plan = {direction: place for place, edge in enumerate(edges) for direction in edge.directions}
+        self.router = Router(choice.policy, Field(edges, edges, by_plan), choice.rates)
+        self._by_plan = self.router.order
+        self.routing = Routing(edges, self.router.order)
+        store.set_orders(self._given, edges)
         self._order = np.argsort(store.order(self._inputs))  # of columns, to have results in the order of FROM
         self._least_block = max((least_block(stair.path) for stair in store.stairs.values()), default=0)
-        self.mover = Mover(store, self.routing) if self._moves_entries else None
+        self.mover = Mover(store, self.routing) if self.kind.moves_entries else None
+        self._stages: Stages | None = None
+        self._settle: Callable[[Stair, Delta], None] | None = None
+        if self.mover is not None and choice.moves is Moves.IN_STAGES:
+            self._stages = Stages(self.mover)
+            self._settle = self._stages.settle
+        elif self.mover is not None:
+            self._settle = self.mover.settle
+
+    @property
+    def plan(self) -> Plan:
+        """The plan, or the tree that the routing gives the rows of the largest input of the last chunk."""
+        if self.router.order == self._by_plan:
+            return self._given
+        return Plan(self._given.aliases, self.routing.tree_from(self._largest))
+
+    def _decide(self) -> None:
+        """Ask the router which way the next chunk takes, and have entries moved after it."""
+        if self.router.decide():
+            self.routing = Routing(self.routing.edges, self.router.order)
+            if self.mover is not None:
+                self.mover.follow(self.routing)
+            if self._stages is not None and self.mover is not None:
+                self._stages.follow(self.mover.wanted())
+            elif self.mover is not None and self.kind.choice.moves is Moves.AT_ONCE:
+                self._move_all()
+        if self._stages is not None:
+            self._stages.next_chunk()
 
     def start(self, cause: Cause, handed_over: Sequence[HandedOver] = ()) -> None:
         """Go on with the STAIRs that another executor has had, if the plan can follow their edges.
@@ -133,7 +173,7 @@ class EddyExecutor:
         self._cause = cause
         self._fewest_misplaced = int(LARGEST)
         held = [handed.store for handed in handed_over if isinstance(handed, HeldStairs)]
-        if held and order_edges(held[0].edges, self.plan) is not None:
+        if held and order_edges(held[0].edges, self._given) is not None:
             self._go_by(held[0])
             return
         add_indexes(self._windows, self.indexes_used())
@@ -148,13 +188,15 @@ class EddyExecutor:
 
     def process(self, deltas: Mapping[int, Delta], horizon: int) -> Iterator[Combos]:
         """Send rows that have just entered the windows; yields results in the order of FROM."""
-        if isinstance(self.plan.root, Leaf):
+        if isinstance(self._given.root, Leaf):
             yield from (delta.combos for delta in deltas.values())
             return
         self.store.horizon = horizon
         arrived = {number: delta for number, delta in sorted(deltas.items()) if len(delta)}
         if not arrived:
             return
+        self._largest = max(arrived, key=lambda number: len(arrived[number]))
+        self._decide()
         block = make_block(len(self._inputs), self._least_block, sum(map(len, arrived.values())))
         yield from emit(self._send_all(arrived, block), block, self._order)
 
@@ -174,8 +216,8 @@ class EddyExecutor:
             end = edge.inner_end(joined)
             insert(store, store.stair(end, edge), delta)
             dual = store.stair(edge.other(end), edge)
-            if self.mover is not None:
-                self.mover.settle(dual, delta)
+            if self._settle is not None:
+                self._settle(dual, delta)
             for entries in list(dual.contents()):
                 hop = store.hop(joined, dual, entries)
                 if hop.target == self._inputs:
@@ -184,8 +226,11 @@ class EddyExecutor:
                 block = in_flight.get(hop.target)
                 if block is None:
                     block = in_flight[hop.target] = spare.take(len(hop.target), max(hop.least_block, 2 * len(delta)))
+                before = block.count
                 for _ in hop.matches(delta, block):
                     raise AssertionError("only a block with a largest size has to be emptied")
+                if self._stages is not None and entries != self.routing.climb(dual.stream, edge).wanted:
+                    self._stages.lose(dual, block.count - before)
             if sent is not None:
                 spare.give_back(sent)
             while in_flight:
@@ -226,7 +271,7 @@ class EddyExecutor:
 
     def refusal(self, plan: Plan, strategy: str | None) -> str | None:
         """Why it cannot go on by another plan: an eddy moves nothing, and keeps the edges that it has."""
-        if self._moves_entries:
+        if self.kind.moves_entries:
             return None
         if strategy is not None:
             return (
@@ -241,7 +286,7 @@ class EddyExecutor:
         return None
 
     def _edges_text(self) -> str:
-        aliases = self.plan.aliases
+        aliases = self._given.aliases
         return ", ".join(f"{aliases[edge.left]}-{aliases[edge.right]}" for edge in self.routing.edges)
 
     @property
@@ -257,6 +302,13 @@ class EddyExecutor:
         """Nothing: what is stored stays."""
         return iter(())
 
+    def routing_report(self) -> RoutingReport:
+        """Over which edges rows of each input go, and in which order."""
+        aliases = self._given.aliases
+        return self.router.report(
+            aliases, self.routing.edges, lambda start: notation_of(self.routing.tree_from(start), aliases)
+        )
+
     def hand_over(self) -> Sequence[HandedOver]:
         """All STAIRs."""
         return (HeldStairs(self._inputs, self.store),)
@@ -268,7 +320,7 @@ class EddyExecutor:
 
     def state_stats(self) -> list[StateStats]:
         """The size of every STAIR, for each set of inputs that it has entries of or wants."""
-        return stair_stats(self.store, self.routing, self.plan, counts_misplaced=self._moves_entries)
+        return stair_stats(self.store, self.routing, self.plan, self.kind.moves_entries)
 
     # What is misplaced -----------------------------------------------------------------------------------------------
 
@@ -307,5 +359,11 @@ class EddyExecutor:
 
     def complete(self, cause: Cause, horizon: int) -> None:
         """Move everything that is misplaced."""
-        while self.lacks_entries(cause):
-            self.fill_some(_MOVED_AT_ONCE, horizon, cause)
+        if self.lacks_entries(cause):
+            self.store.horizon = horizon
+            self._move_all()
+
+    def _move_all(self) -> None:
+        assert self.mover is not None, "nothing is misplaced on an eddy"
+        while not self.mover.is_done:
+            self.mover.move_some(_MOVED_AT_ONCE)

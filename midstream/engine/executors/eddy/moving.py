@@ -5,7 +5,8 @@ for results, but lead probes another way than the routing has in mind. A misplac
 of it on the way from the STAIR's input to what is wanted, and promoted from there.
 
 Just in time: a probe has the entries that it touches moved before it reads them. In the background, the STAIRs that
-want the smallest sets come first, because promotions into the others build on what these hold.
+want the smallest sets come first, because promotions into the others build on what these hold. When slices move is
+somebody else's to say: a migration with its budget, or `stages`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from midstream.engine.executors.eddy.edges import Edge
 from midstream.engine.executors.eddy.operations import cut_down, merge, send_over, take_out
-from midstream.engine.executors.eddy.routing import Climb, FixedRouting
+from midstream.engine.executors.eddy.routing import Climb, Routing
 from midstream.engine.executors.eddy.rule import insert
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
 from midstream.engine.joins.combos import Delta, heads_of
+from midstream.engine.routing.edges import Edge
 from midstream.state.indexes import Ints
 from midstream.state.join_state import Access
 
@@ -28,12 +29,22 @@ from midstream.state.join_state import Access
 class Mover:
     """Moves the entries of STAIRs to where a routing wants them. It counts rows that moved and what came of them."""
 
-    def __init__(self, store: StairStore, routing: FixedRouting):
+    def __init__(self, store: StairStore, routing: Routing):
         self._store = store
-        self._climbs = {key: routing.climb(*key) for key in store.stairs}
-        self._in_order = sorted(store.stairs.values(), key=lambda stair: len(self._climb(stair).wanted))
         self.rows_moved = 0
         self.entries_made = 0
+        #: Combinations that promotions have found on the way.
+        self.found = 0
+        self.follow(routing)
+
+    def follow(self, routing: Routing) -> None:
+        """From now on a routing wants entries elsewhere."""
+        self._climbs = {key: routing.climb(*key) for key in self._store.stairs}
+        self._in_order = sorted(self._store.stairs.values(), key=lambda stair: len(self._climb(stair).wanted))
+
+    def wanted(self) -> dict[tuple[int, Edge], frozenset[int]]:
+        """The inputs of the entries that each STAIR should hold."""
+        return {key: climb.wanted for key, climb in self._climbs.items()}
 
     def _climb(self, stair: Stair) -> Climb:
         return self._climbs[stair.stream, stair.edge]
@@ -64,23 +75,24 @@ class Mover:
                 if inputs != wanted and len(state) == 0:
                     del stair.states[inputs]
 
-    def settle(self, stair: Stair, delta: Delta) -> None:
-        """Move the entries of a STAIR that a probe with this delta touches.
+    def settle(self, stair: Stair, delta: Delta, limit: int | None = None) -> None:
+        """Move the entries of a STAIR that a probe with this delta touches; with a limit, of so many rows.
 
         If only a loop leads to entries, here or where they would be promoted, everything would be touched: then the
         probe goes on with what there is.
         """
         misplaced = self.misplaced(stair)
-        if misplaced and self._is_found_by_key(stair):
+        if misplaced and self.is_found_by_key(stair):
             touched = np.unique(np.concatenate([stair.find_touched(inputs, delta) for inputs in misplaced]))
-            self._move(stair, touched)
+            self._move(stair, touched[:limit])
 
-    def _is_found_by_key(self, stair: Stair) -> bool:
+    def is_found_by_key(self, stair: Stair) -> bool:
+        """Whether no loop leads to the entries of a STAIR, nor to those that they would be joined with."""
         if stair.path.access is Access.LOOP:
             return False
         climb = self._climb(stair)
         duals = (self._beyond(inputs, via) for inputs, via in zip(climb.sets, climb.edges, strict=False))
-        return all(not self.misplaced(dual) or self._is_found_by_key(dual) for dual in duals)
+        return all(not self.misplaced(dual) or self.is_found_by_key(dual) for dual in duals)
 
     def _beyond(self, joined: frozenset[int], edge: Edge) -> Stair:
         return self._store.stair(edge.other(edge.inner_end(joined)), edge)
@@ -131,4 +143,6 @@ class Mover:
         delta = merge(parts)
         if delta is not None:
             self.settle(self._beyond(frozenset(delta.inputs), via), delta)
-            yield from send_over(self._store, delta, via)
+            for found in send_over(self._store, delta, via):
+                self.found += len(found)
+                yield found

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from midstream.engine.executors.eddy.edges import Edge
 from midstream.engine.executors.eddy.rule import insert
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
 from midstream.engine.joins.combos import Delta, select
+from midstream.engine.routing.edges import Edge
 from midstream.kernels.types import LARGEST, SMALLEST, Combos
 from midstream.state.indexes import Ints
 

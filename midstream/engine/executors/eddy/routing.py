@@ -1,15 +1,20 @@
-"""Which edge a combination takes next, and what follows from that for the STAIRs.
+"""Which edge a combination takes next, and what follows from that for the STAIRs and as a plan.
 
-The order is fixed: of the edges that lead out of a combination's inputs it takes the one whose join is the lowest in
-the plan. So rows take the way that they take through a tree of joins, and STAIRs come to hold just what its states do.
+Of the edges that lead out of a combination's inputs it takes the one whose direction is the first in an order. In the
+order of a plan's joins rows take the way that they take through a tree of joins, and STAIRs come to hold just what its
+states do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from midstream.engine.executors.eddy.edges import Edge
+from midstream.engine.routing.edges import Edge
+from midstream.engine.routing.rates import Direction
+from midstream.engine.routing.router import Order
+from midstream.plan.nodes import Join, Leaf, Node
 
 
 @dataclass(frozen=True)
@@ -25,11 +30,13 @@ class Climb:
         return self.sets[-1]
 
 
-class FixedRouting:
-    """`edges` are in the order in which combinations prefer them."""
+class Routing:
+    """`edges` are those of a spanning tree; `order` has both directions of each, the preferred ones first."""
 
-    def __init__(self, edges: tuple[Edge, ...]):
-        self.edges = edges
+    def __init__(self, edges: Sequence[Edge], order: Order):
+        self.edges = tuple(edges)
+        self._places: Mapping[Direction, int] = {direction: place for place, direction in enumerate(order)}
+        self._inputs = frozenset(number for direction in order for number in direction)
         self._next: dict[frozenset[int], Edge] = {}
         self._climbs: dict[tuple[int, Edge], Climb] = {}
 
@@ -37,8 +44,13 @@ class FixedRouting:
         """The edge that combinations of these inputs take; not for those that have all inputs."""
         edge = self._next.get(joined)
         if edge is None:
-            edge = self._next[joined] = next(edge for edge in self.edges if edge.leads_out_of(joined))
+            leading = (edge for edge in self.edges if edge.leads_out_of(joined))
+            edge = self._next[joined] = min(leading, key=lambda edge: self._place(joined, edge))
         return edge
+
+    def _place(self, joined: frozenset[int], edge: Edge) -> int:
+        end = edge.inner_end(joined)
+        return self._places[end, edge.other(end)]
 
     def climb(self, stream: int, edge: Edge) -> Climb:
         """What the STAIR of a stream on an edge should hold, and how its rows get there.
@@ -55,3 +67,18 @@ class FixedRouting:
                 edges.append(via)
             self._climbs[key] = Climb(tuple(sets), tuple(edges))
         return self._climbs[key]
+
+    def tree_from(self, stream: int) -> Node:
+        """The tree of joins that rows of a stream go through, if every STAIR holds what it should."""
+        node: Node = Leaf(stream)
+        while node.inputs != self._inputs:
+            node = self._joined(node, self.next_edge(node.inputs))
+        return node
+
+    def _joined(self, node: Node, via: Edge) -> Node:
+        """A tree, joined with what the STAIR beyond an edge should hold."""
+        beyond = via.other(via.inner_end(node.inputs))
+        held: Node = Leaf(beyond)
+        for edge in self.climb(beyond, via).edges:
+            held = self._joined(held, edge)
+        return Join(node, held)

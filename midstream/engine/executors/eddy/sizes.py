@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from midstream.engine.executors.eddy.routing import FixedRouting
+from midstream.engine.executors.eddy.routing import Routing
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
 from midstream.engine.stats import StateStats
@@ -10,7 +10,7 @@ from midstream.plan.nodes import Leaf, quoted
 from midstream.plan.tree import Plan
 
 
-def stair_stats(store: StairStore, routing: FixedRouting, plan: Plan, counts_misplaced: bool) -> list[StateStats]:
+def stair_stats(store: StairStore, routing: Routing, plan: Plan, counts_misplaced: bool) -> list[StateStats]:
     """First what is not as the plan has it, then the plan's own states in its order.
 
     A line is called after the STAIR's input, the other end of its edge and the inputs of the entries: ``s to t: r s``.

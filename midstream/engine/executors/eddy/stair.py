@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from midstream.cql.model import Query
-from midstream.engine.executors.eddy.edges import Edge, path_along
 from midstream.engine.joins.access import BandPath, HashPath, Path
 from midstream.engine.joins.combos import Delta
 from midstream.engine.joins.nodes import INDEXED_AT_ONCE
+from midstream.engine.routing.edges import Edge, path_along
 from midstream.kernels.types import Combos
 from midstream.state.indexes import HashIndex, Ints
 from midstream.state.join_state import JoinState

@@ -11,7 +11,6 @@ from collections.abc import Generator, Iterator, Sequence
 import numpy as np
 
 from midstream.cql.model import Query
-from midstream.engine.executors.eddy.edges import Edge
 from midstream.engine.executors.eddy.marks import Marks
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.protocol import IndexUsed
@@ -20,6 +19,7 @@ from midstream.engine.joins.checks import Mask, checks_of_join
 from midstream.engine.joins.combos import Block, Delta, heads_of, select
 from midstream.engine.joins.matching import join_with
 from midstream.engine.joins.nodes import least_block
+from midstream.engine.routing.edges import Edge
 from midstream.kernels.types import SMALLEST, Combos, Layout
 from midstream.plan.tree import Plan
 from midstream.state.row_set import RowSet

@@ -7,9 +7,9 @@ that are on no edge are tested as soon as a combination has their inputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 
 from midstream.cql.model import Query
 from midstream.engine.joins.access import BandPath, HashPath, LoopPath, Path
@@ -25,6 +25,11 @@ class Edge:
     right: int
     classes: tuple[int, ...] = ()
     band: int | None = None
+
+    @property
+    def directions(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """From either end to the other."""
+        return (self.left, self.right), (self.right, self.left)
 
     def leads_out_of(self, joined: frozenset[int]) -> bool:
         """Whether one end is among these inputs and the other is not."""
@@ -51,6 +56,16 @@ def make_edge(query: Query, one: int, other: int) -> Edge:
     return Edge(left, right, classes, min(bands)[1] if bands and not classes else None)
 
 
+def find_edges(query: Query, inputs: Set[int]) -> tuple[Edge, ...]:
+    """All edges between these inputs that a predicate leads along."""
+    edges = (make_edge(query, left, right) for left, right in combinations(sorted(inputs), 2))
+    return tuple(edge for edge in edges if _effort(query, edge)[0] < _NO_PREDICATE)
+
+
+#: The effort of an edge without any predicate.
+_NO_PREDICATE = 4
+
+
 def _effort(query: Query, edge: Edge) -> tuple[int, int, int, int]:
     """The lower, the better an edge leads to partners; no two edges are equal."""
     if edge.classes:
@@ -59,7 +74,7 @@ def _effort(query: Query, edge: Edge) -> tuple[int, int, int, int]:
         band = query.bands[edge.band]
         return (1 if band.low is not None and band.high is not None else 2, 0, edge.left, edge.right)
     has_theta = any(theta.inputs == {edge.left, edge.right} for theta in query.thetas)
-    return (3 if has_theta else 4, 0, edge.left, edge.right)
+    return (3 if has_theta else _NO_PREDICATE, 0, edge.left, edge.right)
 
 
 def choose_edges(query: Query, plan: Plan) -> tuple[Edge, ...]:
@@ -69,6 +84,14 @@ def choose_edges(query: Query, plan: Plan) -> tuple[Edge, ...]:
         edges = (make_edge(query, one, other) for one, other in product(join.left.inputs, join.right.inputs))
         chosen.append(min(edges, key=lambda edge: _effort(query, edge)))
     return tuple(chosen)
+
+
+def recall_edges(query: Query, plan: Plan, pairs: Set[tuple[int, int]]) -> tuple[Edge, ...]:
+    """Edges between these pairs of inputs if they are a spanning tree that a plan can follow, else the best for it."""
+    inputs = plan.root.inputs
+    edges = [make_edge(query, left, right) for left, right in sorted(pairs) if {left, right} <= inputs]
+    recalled = order_edges(edges, plan) if len(edges) == len(inputs) - 1 else None
+    return choose_edges(query, plan) if recalled is None else recalled
 
 
 def order_edges(edges: Iterable[Edge], plan: Plan) -> tuple[Edge, ...] | None:

@@ -1,0 +1,93 @@
+"""Moving entries in stages: a slice of them moves once they have cost as much as moving it does.
+
+A misplaced entry costs something when a probe finds it and what comes out has to be sent on, over an edge that the
+routing would have taken before. So every STAIR has an account of what its misplaced entries have made come up. When a
+small slice is paid for, the next probe has those of the entries moved that it touches: what nobody probes costs nothing
+where it is. What a slice turns out to have cost is taken from the account, and may leave it in debt: a STAIR whose
+entries make many combinations when they move waits long for the next slice. Nobody knows how long a routing will last;
+paying like that costs at most about twice what somebody would have spent who knew.
+
+A STAIR that is wanted to hold something else again soon after the last time gets more expensive to move, so that a
+routing that goes to and fro does not carry all entries with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from midstream.engine.executors.eddy.moving import Mover
+from midstream.engine.executors.eddy.stair import Stair
+from midstream.engine.joins.combos import Delta
+from midstream.engine.routing.edges import Edge
+
+#: What moving a row costs beside the combinations that it makes, in such.
+_PRICE = 2.0
+#: Chunks within which another wish makes moving more expensive, and the most that it is multiplied by.
+_SOON = 32
+_DEAREST = 64.0
+
+
+@dataclass
+class _Account:
+    """What a STAIR wants, what its misplaced entries have cost, what a row cost to move, and a factor on that."""
+
+    wanted: frozenset[int]
+    changed: int = 0
+    lost: float = 0.0
+    price: float = _PRICE
+    factor: float = 1.0
+
+    @property
+    def rows(self) -> int:
+        """The rows that have been paid for."""
+        return int(self.lost / (self.factor * self.price))
+
+
+class Stages:
+    """The accounts of all STAIRs, and the mover that is paid from them."""
+
+    #: The fewest rows that are worth a slice.
+    least_rows = 64
+
+    def __init__(self, mover: Mover):
+        self._mover = mover
+        self._accounts: dict[tuple[int, Edge], _Account] = {}
+        self._chunk = 0
+        self.follow(mover.wanted())
+
+    def follow(self, wanted: Mapping[tuple[int, Edge], frozenset[int]]) -> None:
+        """The STAIRs want these sets of inputs from now on."""
+        for key, inputs in wanted.items():
+            account = self._accounts.setdefault(key, _Account(inputs))
+            if account.wanted != inputs:
+                is_soon = account.changed and self._chunk - account.changed < _SOON
+                account.factor = min(_DEAREST, 2 * account.factor) if is_soon else max(1.0, account.factor / 2)
+                account.wanted, account.changed, account.lost = inputs, self._chunk, 0.0
+
+    def next_chunk(self) -> None:
+        """Another chunk begins."""
+        self._chunk += 1
+
+    def lose(self, stair: Stair, count: int) -> None:
+        """So many combinations have come up from misplaced entries of a STAIR."""
+        self._accounts[stair.stream, stair.edge].lost += count
+
+    def settle(self, stair: Stair, delta: Delta) -> None:
+        """Before a STAIR is probed with this delta, move what the delta touches and has been paid for.
+
+        Where only a loop leads to entries, a probe touches all of them; then any will do.
+        """
+        account = self._accounts[stair.stream, stair.edge]
+        if account.rows < self.least_rows:
+            return
+        moved, found = self._mover.rows_moved, self._mover.found
+        if self._mover.is_found_by_key(stair):
+            self._mover.settle(stair, delta, account.rows)
+        else:
+            self._mover.move_some(account.rows)
+        moved, found = self._mover.rows_moved - moved, self._mover.found - found
+        if moved:
+            spent = _PRICE * moved + found
+            account.lost -= account.factor * spent
+            account.price = max(_PRICE, spent / moved)

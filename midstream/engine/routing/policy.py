@@ -1,0 +1,52 @@
+"""What a policy is: from what was seen of the edges to weights of their directions. The lowest weight goes first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from midstream.engine.routing.edges import Edge
+from midstream.engine.routing.rates import Direction, MatchRates
+
+Weights = Mapping[Direction, float]
+
+
+@dataclass(frozen=True)
+class Field:
+    """The edges that combinations may take, a spanning tree of them, and the weights that the plan gives them."""
+
+    edges: tuple[Edge, ...]
+    tree: tuple[Edge, ...]
+    by_plan: Weights
+
+    def rates(self, rates: MatchRates) -> dict[Direction, float] | None:
+        """The rates of all directions; None as long as one is not known."""
+        found: dict[Direction, float] = {}
+        for edge in self.edges:
+            for direction in edge.directions:
+                rate = rates.rate(direction)
+                if rate is None:
+                    return None
+                found[direction] = rate
+        return found
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """A way to choose directions."""
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+
+    @property
+    def looks_at_rates(self) -> bool:
+        """Whether it needs samples; one that does not holds to the plan."""
+
+    @property
+    def draws(self) -> bool:
+        """Whether it decides anew in every chunk, and not only when rates have moved."""
+
+    def weigh(self, field: Field, rates: MatchRates) -> Weights:
+        """The weight of each direction."""

@@ -1,0 +1,20 @@
+"""Rank: next comes the input in which a combination finds the fewest partners.
+
+For SteMs this makes the fewest combinations that any order of visits makes, if the edges are independent.
+"""
+
+from __future__ import annotations
+
+from midstream.engine.routing.policy import Field, Weights
+from midstream.engine.routing.rates import MatchRates
+
+
+class Rank:
+    """The lowest rate first."""
+
+    name = "rank"
+    looks_at_rates = True
+    draws = False
+
+    def weigh(self, field: Field, rates: MatchRates) -> Weights:
+        return field.rates(rates) or field.by_plan

@@ -1,0 +1,29 @@
+"""All policies. A new one is a file beside this one and an entry here."""
+
+from __future__ import annotations
+
+from midstream.engine.routing.cumulative import Cumulative
+from midstream.engine.routing.fixed import Fixed
+from midstream.engine.routing.lottery import Lottery
+from midstream.engine.routing.policy import Policy
+from midstream.engine.routing.rank import Rank
+from midstream.errors import EngineError, did_you_mean, shown
+
+POLICIES: tuple[Policy, ...] = (Rank(), Cumulative(), Lottery(), Fixed())
+
+
+def find_policy(routing: str | Policy, call: str) -> Policy:
+    """The policy that users call so; one that is given itself need not be among those that have a name.
+
+    >>> find_policy("ranks", "engine")
+    Traceback (most recent call last):
+    midstream.errors.EngineError: engine: unknown routing 'ranks'; did you mean 'rank'? routings: rank, cumulative,
+    lottery, fixed
+    """
+    if isinstance(routing, Policy):
+        return routing
+    names = [policy.name for policy in POLICIES]
+    if isinstance(routing, str) and routing in names:
+        return POLICIES[names.index(routing)]
+    hint = did_you_mean(routing, names)
+    raise EngineError(f"{call}: unknown routing {shown(routing)}; {hint}routings: {', '.join(names)}")

@@ -1,0 +1,121 @@
+"""Some rows of each chunk probe the windows at the other ends of their edges, and what they find is counted.
+
+A sample costs as much as a small push, so an input is sampled again only after many times the rows of its last sample
+have come. What a row may find has no bound; a sample ends early once it has found or tried enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from midstream.cql.model import Query
+from midstream.engine.joins.access import HashPath, LoopPath
+from midstream.engine.joins.checks import checks_of_join
+from midstream.engine.joins.combos import Block, Delta
+from midstream.engine.joins.matching import join_with
+from midstream.engine.routing.edges import Edge, path_along
+from midstream.engine.routing.rates import MatchRates
+from midstream.kernels.types import Layout
+from midstream.state.indexes import Ints
+from midstream.state.window import BaseWindow
+
+#: Rows of a sample: so many, or this share of the rows that have come if that is more.
+_SAMPLE, _SHARE = 128, 1 / 64
+#: Rows that come between two samples of an input, for each row sampled lately and each of its edges.
+_ROWS_PER_SAMPLED = 8
+#: Rows that are probed at a time, and what they may find and try before the sample ends.
+_PIECE = 32
+_ENOUGH = 1 << 14
+#: Where only a loop leads to partners: rows of the sample, and the rows of the window that they try.
+_LOOP_SAMPLE, _LOOP_TRIES = 16, 512
+
+
+class Sampler:
+    """Samples the rows that come for whoever watches an edge."""
+
+    def __init__(self, query: Query, windows: Sequence[BaseWindow], rates: MatchRates):
+        self._query, self._windows, self._rates = query, windows, rates
+        self._probes: dict[tuple[Edge, int], _Probe] = {}
+
+    def see(self, deltas: Mapping[int, Delta]) -> None:
+        """The rows of a chunk, which have just entered the windows."""
+        rates = self._rates
+        since = rates.rows_since
+        watched = rates.next_chunk()
+        if not watched:
+            return
+        has_sampled = False
+        for number, delta in sorted(deltas.items()):
+            since[number] = since.get(number, 0) + len(delta)
+            edges = [edge for edge in watched if number in (edge.left, edge.right)]
+            if len(delta) == 0 or not edges:
+                continue
+            lately = min(rates.weight((number, edge.other(number))) for edge in edges)
+            if lately < rates.least_sampled or since[number] >= _ROWS_PER_SAMPLED * lately * len(edges):
+                since[number] = 0
+                has_sampled = True
+                self._sample(delta, number, edges)
+        if has_sampled:
+            rates.settle(watched, {number: len(window) for number, window in enumerate(self._windows)})
+
+    def _sample(self, delta: Delta, number: int, edges: Sequence[Edge]) -> None:
+        size = min(len(delta), max(_SAMPLE, int(len(delta) * _SHARE)))
+        stride = len(delta) // size
+        first = (self._rates.seed + self._rates.chunk) % stride
+        places: Ints = np.arange(first, first + size * stride, stride)
+        for edge in edges:
+            probe = self._probes.get((edge, number))
+            if probe is None:
+                probe = self._probes[edge, number] = _Probe(self._query, edge, number, self._windows)
+            self._rates.add((number, edge.other(number)), *probe.count(delta, places))
+
+
+class _Probe:
+    """Rows of one end of an edge look for partners in the window of the other."""
+
+    def __init__(self, query: Query, edge: Edge, start: int, windows: Sequence[BaseWindow]):
+        end = edge.other(start)
+        self._window = windows[end]
+        self._edge = edge
+        # By the whole key if the window happens to have an index on it, else by one class of it.
+        self._paths = [path_along(query, edge, end, windows)]
+        if len(edge.classes) > 1:
+            self._paths.append(HashPath(query, (end,), edge.classes[:1], windows))
+        self._checks = [
+            checks_of_join(query, (start,), (end,), edge.band, windows, getattr(path, "classes", ()))
+            for path in self._paths
+        ]
+
+    def count(self, delta: Delta, places: Ints) -> tuple[int, float]:
+        """How many of the rows at these places were probed, and how many partners they have."""
+        window = self._window
+        at = 1 if len(self._paths) > 1 and self._edge.classes not in window.hash_indexes else 0
+        path, checks = self._paths[at], self._checks[at]
+        first, share = None, 1.0
+        if isinstance(path, LoopPath):
+            places = places[:: max(1, len(places) // _LOOP_SAMPLE)]
+            if len(window) > _LOOP_TRIES:
+                first, share = window.tail - _LOOP_TRIES, _LOOP_TRIES / len(window)
+        ring = window.ring(None, first)
+        block = Block(2, _ENOUGH, _ENOUGH)
+        probed = found = tried = 0
+        for begin in range(0, len(places), _PIECE):
+            piece = delta.at(places[begin : begin + _PIECE])
+            steps = join_with(path, window, ring, piece, Layout(1, 0), checks, block)
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    tried += end.value
+                    break
+                found += block.count
+                block.count = 0
+            found += block.count
+            block.count = 0
+            probed += len(piece)
+            if max(found, tried) >= _ENOUGH:
+                break
+        window.meter.slots_visited += tried
+        return probed, found / share

@@ -1,0 +1,209 @@
+"""Routing as users say and see it: policies, pins, what a snapshot keeps, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import midstream as ms
+
+ROUTED = ("stems", "eddy", "stairs")
+PLANS = ("((r s) t)", "((s t) r)")
+SCHEMA = pa.schema({"a": pa.int64(), "b": pa.int64(), "ts": pa.int64()})
+#: r and s have many pairs in the first half, s and t in the second.
+PUSHES, ROWS = 40, 200
+
+
+def make_query() -> ms.Query:
+    inputs = ", ".join(f"{name} [RANGE 1 SECOND]" for name in "rst")
+    text = f"SELECT r.ts AS x, s.ts AS y, t.ts AS z FROM {inputs} WHERE r.a = s.a AND s.b = t.b"
+    return ms.query(text, schemas=dict.fromkeys("rst", SCHEMA), event_time="ts")
+
+
+def make_push(number: int) -> dict[str, pa.Table]:
+    rng = np.random.default_rng(number)
+    many, few = rng.integers(0, 40, (2, ROWS)), rng.integers(0, 40_000, (2, ROWS))
+    first, second = (many, few) if number < PUSHES // 2 else (few, many)
+    times = number * 20_000 + np.arange(ROWS)
+    columns = {"r": (first[0], few[0]), "s": (first[1], second[1]), "t": (few[1], second[0])}
+    return {name: pa.table({"a": a, "b": b, "ts": times}) for name, (a, b) in columns.items()}
+
+
+def make_engine(executor: str, **options: Any) -> ms.Engine:
+    return ms.Engine(make_query(), executor=executor, plan=options.pop("plan", PLANS[0]), **options)
+
+
+def run(engine: ms.Engine, first: int = 0, end: int = PUSHES) -> list[list[tuple[int, ...]]]:
+    return [
+        sorted(map(tuple, zip(*engine.push(make_push(at)).to_pydict().values(), strict=True)))
+        for at in range(first, end)
+    ]
+
+
+@pytest.fixture(scope="module")
+def wanted() -> list[list[tuple[int, ...]]]:
+    found = run(make_engine("tree"))
+    assert sum(map(len, found)) > 100
+    return found
+
+
+@pytest.mark.parametrize("routing", ["rank", "cumulative", "lottery", "fixed"])
+@pytest.mark.parametrize("executor", ROUTED)
+def test_every_policy_gives_the_trees_results_push_by_push(executor: str, routing: str, wanted: Any) -> None:
+    engine = make_engine(executor, routing=routing)
+    assert run(engine) == wanted
+    assert engine.routing is not None and engine.routing.policy == routing
+    assert (engine.routing.changes == 0) == (routing == "fixed")
+
+
+@pytest.mark.parametrize("strategy", ["staged", "jisc", "moving-state"])
+def test_stairs_follow_the_router_by_the_engines_strategy(strategy: str, wanted: Any) -> None:
+    engine = make_engine("stairs", strategy=strategy)
+    assert run(engine) == wanted and engine.routing.changes > 0
+    assert engine.migration is None  # what a router does has no record
+
+
+@pytest.mark.parametrize("executor", ROUTED)
+def test_the_router_follows_the_rows(executor: str) -> None:
+    engine = make_engine(executor)
+    run(engine, 0, PUSHES // 2)
+    first = {way.alias: way.order for way in engine.routing.streams}
+    run(engine, PUSHES // 2, PUSHES)
+    second = {way.alias: way.order for way in engine.routing.streams}
+    assert first["s"].strip("(").startswith("s t") and second["s"].strip("(").startswith("s r")
+
+
+def test_a_router_does_less_than_the_plan_it_began_with() -> None:
+    engines = [make_engine(executor, routing=routing) for executor in ROUTED for routing in (None, "fixed")]
+    for engine in engines:
+        run(engine)
+    work = [engine.stats().work.slots_visited for engine in engines]
+    assert all(routed < 0.85 * fixed for routed, fixed in zip(work[::2], work[1::2], strict=True))
+
+
+@pytest.mark.parametrize("executor", ROUTED)
+def test_the_default_policy(executor: str) -> None:
+    engine = make_engine(executor)
+    assert engine.routing.policy == ("rank" if executor == "stems" else "cumulative")
+    assert make_engine("tree").routing is None
+
+
+@pytest.mark.parametrize("executor", ROUTED)
+def test_a_plan_pins_and_a_routing_lets_go(executor: str, wanted: Any) -> None:
+    engine = make_engine(executor)
+    found = run(engine, 0, 10)
+    engine.migrate(PLANS[0])
+    assert (engine.routing.policy, str(engine.plan)) == ("fixed", PLANS[0])
+    found += run(engine, 10, 25)
+    assert (engine.routing.policy, str(engine.plan)) == ("fixed", PLANS[0])
+    engine.migrate(routing="cumulative")
+    assert engine.routing.policy == "cumulative"
+    found += run(engine, 25, PUSHES)
+    assert found == wanted and engine.routing.changes > 0
+
+
+def test_a_plan_with_a_routing_is_where_the_router_begins() -> None:
+    engine = make_engine("stairs")
+    engine.migrate(PLANS[1], routing="rank")
+    assert (str(engine.plan), engine.routing.policy) == (PLANS[1], "rank")
+
+
+@pytest.mark.parametrize("executor", ROUTED)
+def test_another_executor_gets_its_own_default(executor: str, wanted: Any) -> None:
+    engine = make_engine("tree")
+    found = run(engine, 0, 10)
+    engine.migrate(executor=executor)
+    assert engine.routing.policy == ("rank" if executor == "stems" else "cumulative")
+    found += run(engine, 10, 30)
+    engine.migrate(executor="tree")
+    assert engine.routing is None
+    assert found + run(engine, 30, PUSHES) == wanted
+
+
+@pytest.mark.parametrize("routing", ["rank", "cumulative", "lottery"])
+@pytest.mark.parametrize("executor", ROUTED)
+def test_a_restored_engine_routes_as_the_other_would_have(executor: str, routing: str, wanted: Any) -> None:
+    engine = make_engine(executor, routing=routing, seed=5)
+    found = run(engine, 0, 25)
+    stored = engine.snapshot()
+    assert len(json.dumps(stored.meta["routing"])) < 1 << 16
+    restored = ms.Engine.restore(make_query(), stored.to_bytes())
+    assert restored.routing.policy == routing
+    for at in range(25, PUSHES):
+        assert run(restored, at, at + 1) == run(engine, at, at + 1) == [wanted[at]]
+        ways = [[(way.alias, way.order) for way in each.routing.streams] for each in (engine, restored)]
+        assert ways[0] == ways[1]
+    assert found == wanted[:25]
+
+
+def test_a_restored_engine_keeps_a_pin_and_may_be_given_another_routing() -> None:
+    engine = make_engine("stairs")
+    run(engine, 0, 5)
+    engine.migrate(PLANS[1])
+    stored = engine.snapshot().to_bytes()
+    assert ms.Engine.restore(make_query(), stored).routing.policy == "fixed"
+    assert ms.Engine.restore(make_query(), stored, routing="rank").routing.policy == "rank"
+    assert ms.Engine.restore(make_query(), stored, executor="stems").routing.policy == "rank"
+
+
+def test_resuming_does_not_pin() -> None:
+    engine = ms.Engine.resume(make_query(), make_push(0), watermark=0, executor="stairs", plan=PLANS[0])
+    assert engine.routing.policy == "cumulative"
+
+
+def test_a_report_says_why() -> None:
+    engine = make_engine("stairs")
+    assert "until every edge was seen" in str(engine.routing)
+    run(engine, 0, 10)
+    assert engine.routing.tree == (("r", "s"), ("s", "t"))
+    assert str(engine.routing).startswith("cumulative, r-s, s-t\n  r: ")
+    assert all("seen" not in way.reason for way in engine.routing.streams)
+
+
+@pytest.mark.parametrize("routing", ["ranks", "", 3, object()])
+def test_an_unknown_routing_is_refused(routing: object) -> None:
+    hint = "did you mean 'rank'. " if routing == "ranks" else ""
+    with pytest.raises(ms.EngineError, match=f"engine: unknown routing .*; {hint}routings: rank, cumulative"):
+        make_engine("stairs", routing=routing)
+    engine = make_engine("stairs")
+    with pytest.raises(ms.EngineError, match=f"migrate: unknown routing .*; {hint}routings: rank, cumulative"):
+        engine.migrate(routing=routing)  # type: ignore[arg-type]
+    assert (engine.routing.policy, engine.migration) == ("cumulative", None)
+
+
+def test_the_tree_refuses_a_routing() -> None:
+    with pytest.raises(ms.EngineError, match=r"engine: routing='rank' on tree, .* give executor='stems', 'eddy' or"):
+        make_engine("tree", routing="rank")
+    engine = make_engine("tree")
+    with pytest.raises(ms.EngineError, match="migrate: routing='rank' on tree"):
+        engine.migrate(routing="rank")
+    with pytest.raises(ms.EngineError, match="migrate: routing='rank' on tree"):
+        make_engine("stems").migrate(PLANS[1], executor="tree", routing="rank")
+    stored = engine.snapshot()
+    with pytest.raises(ms.EngineError, match="restore: routing='rank' on tree"):
+        ms.Engine.restore(make_query(), stored, routing="rank")
+
+
+@pytest.mark.parametrize("seed", [1.5, "1", True])
+def test_a_seed_is_a_whole_number(seed: object) -> None:
+    with pytest.raises(ms.EngineError, match=r"engine: seed=.*; give a whole number"):
+        make_engine("stairs", seed=seed)
+
+
+def test_staged_is_for_stairs() -> None:
+    engine = make_engine("tree")
+    with pytest.raises(ms.EngineError, match=r"migrate: staged moves entries of STAIRs, and tree has none. Use jisc, "):
+        engine.migrate(PLANS[1], "staged")
+    assert make_engine("stairs").migrate(PLANS[1]).strategy == "staged"
+
+
+def test_an_eddy_takes_another_routing_but_no_strategy() -> None:
+    engine = make_engine("eddy")
+    with pytest.raises(ms.EngineError, match="executor='stairs'"):
+        engine.migrate(strategy="jisc", routing="rank")
+    engine.migrate(routing="rank")
+    assert engine.routing.policy == "rank"

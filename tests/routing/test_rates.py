@@ -1,0 +1,135 @@
+"""What is counted of edges, and what policies make of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from midstream.engine.routing.cumulative import Cumulative
+from midstream.engine.routing.edges import Edge
+from midstream.engine.routing.fixed import Fixed
+from midstream.engine.routing.lottery import Lottery
+from midstream.engine.routing.policy import Field, Policy
+from midstream.engine.routing.rank import Rank
+from midstream.engine.routing.rates import MatchRates
+from midstream.engine.routing.router import Router
+
+# r - s - t - u
+EDGES = (Edge(0, 1), Edge(1, 2), Edge(2, 3))
+SIZES = dict.fromkeys(range(4), 100)
+
+
+def make_field() -> Field:
+    by_plan = {direction: place for place, edge in enumerate(EDGES) for direction in edge.directions}
+    return Field(EDGES, EDGES, by_plan)
+
+
+def make_rates(**found: float) -> MatchRates:
+    """Rates by direction, written as in rs=0.5; what is not given finds one partner a row."""
+    rates = MatchRates()
+    for edge in EDGES:
+        for start, end in edge.directions:
+            rates.add((start, end), 1_000, 1_000 * found.get("rstu"[start] + "rstu"[end], 1.0))
+    rates.settle(EDGES, SIZES)
+    return rates
+
+
+def test_a_rate_is_partners_a_row() -> None:
+    rates = make_rates(rs=0.5, tu=3.0)
+    assert (rates.rate((0, 1)), rates.rate((2, 3)), rates.rate((1, 0))) == (0.5, 3.0, 1.0)
+    assert rates.rate((0, 3)) is None
+
+
+def test_what_is_old_is_forgotten() -> None:
+    rates = make_rates(rs=8.0)
+    rates.add((0, 1), 128, 0)
+    rates.settle(EDGES, SIZES)
+    assert rates.rate((0, 1)) == pytest.approx(4.0, rel=0.2)
+    for _ in range(10):
+        rates.add((0, 1), 128, 0)
+    rates.settle(EDGES, SIZES)
+    assert rates.rate((0, 1)) < 0.1
+
+
+def test_few_rows_tell_nothing_yet() -> None:
+    rates = MatchRates()
+    rates.add((0, 1), MatchRates.least_sampled - 1, 5)
+    rates.settle(EDGES, SIZES)
+    assert rates.rate((0, 1)) is None
+    rates.add((1, 0), 1, 0)
+    rates.settle(EDGES, SIZES)
+    assert rates.rate((0, 1)) is not None
+
+
+def test_an_end_without_rows_is_told_by_the_other() -> None:
+    rates = MatchRates()
+    rates.add((0, 1), 100, 50)  # half a partner each for the 10 rows of r: five pairs
+    rates.settle(EDGES, {0: 10, 1: 1_000})
+    assert rates.rate((0, 1)) == 0.5
+    assert rates.rate((1, 0)) == pytest.approx(0.005)
+
+
+def test_a_settled_rate_stays_while_it_moves_little() -> None:
+    rates = make_rates(rs=1.0)
+    before = rates.version
+    rates.add((0, 1), 1_000, 1_200)
+    rates.settle(EDGES, SIZES)
+    assert (rates.rate((0, 1)), rates.version) == (1.0, before)
+    rates.add((0, 1), 1_000, 1_300)
+    rates.settle(EDGES, SIZES)
+    assert rates.rate((0, 1)) == pytest.approx(1.3, rel=0.01) and rates.version > before
+
+
+def test_rates_survive_a_snapshot() -> None:
+    rates, restored = make_rates(rs=0.25, ut=7.0), MatchRates()
+    rates.chunk = 12
+    restored.from_json(json.loads(json.dumps(rates.to_json())))
+    assert restored.to_json() == rates.to_json() and restored.rate((3, 2)) == 7.0
+
+
+def test_rank_goes_where_the_fewest_partners_are() -> None:
+    router = Router(Rank(), make_field(), make_rates(sr=0.5, st=0.25, tu=4.0))
+    assert router.decide()
+    assert router.order.index((1, 2)) < router.order.index((1, 0))
+
+
+def test_cumulative_looks_at_all_that_lies_beyond() -> None:
+    """From s, t alone has few partners, but u beyond it has many: r first."""
+    router = Router(Cumulative(), make_field(), make_rates(sr=0.5, st=0.25, tu=4.0))
+    assert router.decide()
+    assert router.weights[1, 2] == pytest.approx(1.0) and router.weights[1, 0] == pytest.approx(0.5)
+    assert router.order.index((1, 0)) < router.order.index((1, 2))
+
+
+def test_fixed_never_changes() -> None:
+    rates = make_rates(sr=0.0)
+    router = Router(Fixed(), make_field(), rates)
+    assert not router.decide() and router.holds_to_plan
+    assert [direction for direction in router.order if direction[0] < direction[1]] == [(0, 1), (1, 2), (2, 3)]
+
+
+def test_the_lottery_is_drawn_in_every_chunk_by_seed_and_number() -> None:
+    def draw(seed: int, cell: int = 0) -> list[object]:
+        rates = make_rates(sr=0.1, st=3.0)
+        rates.seed, rates.cell = seed, cell
+        router, orders = Router(Lottery(), make_field(), rates), []
+        for rates.chunk in range(200):
+            router.decide()
+            orders.append(router.order)
+        return orders
+
+    orders = draw(1)
+    assert orders == draw(1) != draw(2) and orders != draw(1, cell=1)
+    firsts = [order.index((1, 0)) < order.index((1, 2)) for order in orders]  # type: ignore[attr-defined]
+    assert 0.85 < sum(firsts) / len(firsts) < 1.0
+
+
+@pytest.mark.parametrize("policy", [Rank(), Cumulative(), Lottery()])
+def test_the_plan_holds_until_every_edge_was_seen(policy: Policy) -> None:
+    rates = MatchRates()
+    router = Router(policy, make_field(), rates)
+    rates.add((0, 1), 1_000, 0)
+    rates.settle(EDGES, SIZES)
+    router.decide()
+    assert router.weights == router.field.by_plan
