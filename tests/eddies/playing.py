@@ -20,6 +20,7 @@ import midstream as ms
 from midstream.engine.executors.eddy.operations import demote, promote
 from midstream.engine.executors.eddy.stages import Stages
 from midstream.engine.routing.rates import MatchRates
+from midstream.engine.routing.trees import TreeSearch
 
 from .audit import audit, eddies_of
 
@@ -200,8 +201,16 @@ class Play:
 
 @contextlib.contextmanager
 def eager() -> Iterator[None]:
-    """Routers decide after the first rows, and entries move in stages as soon as one is paid for."""
-    with mock.patch.object(MatchRates, "least_sampled", 1), mock.patch.object(Stages, "least_rows", 1):
+    """Routers decide after the first rows, entries move as soon as one is paid for, and other edges cost nothing.
+
+    An input that has no rows in two chunks is stalled.
+    """
+    with (
+        mock.patch.object(MatchRates, "least_sampled", 1),
+        mock.patch.object(MatchRates, "stalled_after", 2),
+        mock.patch.object(Stages, "least_rows", 1),
+        mock.patch.object(TreeSearch, "price", 0.1),
+    ):
         yield
 
 

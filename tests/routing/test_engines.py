@@ -207,3 +207,53 @@ def test_an_eddy_takes_another_routing_but_no_strategy() -> None:
         engine.migrate(strategy="jisc", routing="rank")
     engine.migrate(routing="rank")
     assert engine.routing.policy == "rank"
+
+
+def test_what_waits_for_a_stalled_input_is_joined_ahead() -> None:
+    """While t has no rows, s goes to r first, and so does what is stored for t: its next rows find all of it."""
+
+    def run_stalled(**options: Any) -> tuple[ms.Engine, int, int]:
+        engine = make_engine("stairs", plan=PLANS[1], **options)
+        for at in range(4):
+            engine.push(make_push(at))
+        for at in range(4, 30):
+            push = make_push(at)
+            engine.push({"r": push["r"], "s": push["s"]})
+        if not options:
+            assert {way.order for way in engine.routing.streams if way.alias == "s"} == {"((s r) t)"}
+        before = engine.stats().work.slots_visited
+        found = engine.push({"t": make_push(30)["t"]}).num_rows
+        return engine, found, engine.stats().work.slots_visited - before
+
+    routed, found, work = run_stalled()
+    _, fixed_found, fixed_work = run_stalled(routing="fixed")
+    assert found == fixed_found
+    stored = [set(state.aliases) for state in routed.stats().states if state.name.startswith("s to t") and state.rows]
+    assert stored == [{"r", "s"}]
+    assert work < 0.5 * fixed_work
+
+
+def test_stairs_go_over_to_a_better_tree() -> None:
+    """All have one key; hardly a row of c has a partner. By way of c there is hardly anything to do."""
+    inputs = ", ".join(f"{name} [RANGE 1 SECOND]" for name in "abcd")
+    text = (
+        f"SELECT a.ts AS w, b.ts AS x, c.ts AS y, d.ts AS z FROM {inputs} WHERE a.k = b.k AND b.k = c.k AND c.k = d.k"
+    )
+    schema = pa.schema({"k": pa.int64(), "ts": pa.int64()})
+    query = ms.query(text, schemas=dict.fromkeys("abcd", schema), event_time="ts")
+    engines = [
+        ms.Engine(query, plan="(((a b) d) c)", executor=executor, **options)
+        for executor, options in (("tree", {}), ("stairs", {}), ("stairs", {"routing": "fixed"}))
+    ]
+    for number in range(40):
+        rng = np.random.default_rng(number)
+        keys = {name: rng.integers(0, 40 if name != "c" else 40_000, 100) for name in "abcd"}
+        push = {name: pa.table({"k": keys[name], "ts": number * 5_000 + np.arange(100)}) for name in "abcd"}
+        results = [engine.push(push) for engine in engines]
+        rows = [sorted(map(tuple, zip(*found.to_pydict().values(), strict=True))) for found in results]
+        assert rows[0] == rows[1] == rows[2]
+    assert all("c" in pair for pair in engines[1].routing.tree)
+    work = [engine.stats().work.slots_visited for engine in engines]
+    assert work[1] < 0.5 * work[2]
+    restored = ms.Engine.restore(query, engines[1].snapshot())
+    assert restored.routing.tree == engines[1].routing.tree

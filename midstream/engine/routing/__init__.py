@@ -13,6 +13,7 @@ of it is theirs: EddyJoins and STAIRs stay on a spanning tree, SteMs take any ed
 | `policy` | what a policy is given, and what it says |
 | `fixed`, `rank`, `cumulative`, `lottery` | the policies, one a file |
 | `registry` | all of them by name |
+| `trees` | which spanning tree is worth going over to |
 | `router` | asks a policy once a chunk, and tells when the answer has changed |
 | `choice` | what an executor is told about routing |
 | `report` | what users see of it |

@@ -48,6 +48,8 @@ class MatchRates:
 
     #: Sampled rows of both ends together from which on an edge is known.
     least_sampled = 32
+    #: Chunks without a row after which an input that has had rows is stalled.
+    stalled_after = 8
 
     def __init__(self, seed: int = 0, cell: int = 0):
         self.seed, self.cell = seed, cell
@@ -58,16 +60,29 @@ class MatchRates:
         self._sizes: Mapping[int, int] = {}
         #: Rows of each input that have come since its last sample.
         self.rows_since: dict[int, int] = {}
+        #: The last chunk in which each input has had rows, and the inputs that have had none for long.
+        self._last_seen: dict[int, int] = {}
+        self.stalled: frozenset[int] = frozenset()
 
     def watch(self, edges: Iterable[Edge]) -> None:
         """Have these edges sampled in the next chunk; who wants to know more asks again."""
         for edge in edges:
             self._watched[edge] = None
 
-    def next_chunk(self) -> Sequence[Edge]:
-        """Another chunk has come; the edges that somebody watches."""
+    def next_chunk(self, inputs: Iterable[int]) -> Sequence[Edge]:
+        """Another chunk has come, with rows of these inputs; the edges that somebody watches."""
         self.chunk += 1
         watched, self._watched = tuple(self._watched), {}
+        self._last_seen |= dict.fromkeys(inputs, self.chunk)
+        stalled = frozenset(
+            number
+            for edge in watched
+            for number in (edge.left, edge.right)
+            if number in self._last_seen and self.chunk - self._last_seen[number] >= self.stalled_after
+        )
+        if stalled != self.stalled:
+            self.stalled = stalled
+            self.version += 1
         return watched
 
     def weight(self, direction: Direction) -> float:
@@ -110,8 +125,13 @@ class MatchRates:
         counts = [
             [*direction, count.sampled, count.found, count.settled] for direction, count in sorted(self._counts.items())
         ]
-        since = sorted(self.rows_since.items())
-        return {"seed": self.seed, "chunk": self.chunk, "counts": counts, "rows_since": since}
+        return {
+            "seed": self.seed,
+            "chunk": self.chunk,
+            "counts": counts,
+            "rows_since": sorted(self.rows_since.items()),
+            "last_seen": sorted(self._last_seen.items()),
+        }
 
     def from_json(self, stored: Mapping[str, Any]) -> None:
         """Go on from what a snapshot kept."""
@@ -119,7 +139,7 @@ class MatchRates:
         self._counts = {
             (start, end): _Count(sampled, found, settled) for start, end, sampled, found, settled in stored["counts"]
         }
-        self.rows_since = dict(stored["rows_since"])
+        self.rows_since, self._last_seen = dict(stored["rows_since"]), dict(stored["last_seen"])
         self.version += 1
 
 

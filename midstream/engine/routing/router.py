@@ -39,9 +39,13 @@ class Router:
             return False
         self._version = self._rates.version
         self.weights = self.policy.weigh(self.field, self._rates)
-        before, self.order = self.order, _sort(self.weights, self.field.by_plan)
+        before, self.order = self.order, _sort(self.weights, self.field.by_plan, self._stalled())
         self.changes += self.order != before
         return self.order != before
+
+    def _stalled(self) -> frozenset[int]:
+        """Inputs that rows go to last: as none of theirs come, what the others make is there when they come again."""
+        return self._rates.stalled if self.policy.looks_at_rates else frozenset()
 
     def report(self, aliases: Sequence[str], tree: Sequence[Edge], way_of: Callable[[int], str]) -> RoutingReport:
         """What users see; `way_of` writes the way that rows of an input take."""
@@ -65,5 +69,8 @@ class Router:
         )
 
 
-def _sort(weights: Weights, by_plan: Weights) -> Order:
-    return tuple(sorted(by_plan, key=lambda direction: (weights[direction], by_plan[direction], direction)))
+def _sort(weights: Weights, by_plan: Weights, last: frozenset[int] = frozenset()) -> Order:
+    def place(direction: Direction) -> tuple[bool, float, float, Direction]:
+        return direction[1] in last, weights[direction], by_plan[direction], direction
+
+    return tuple(sorted(by_plan, key=place))

@@ -43,7 +43,7 @@ class Sampler:
         """The rows of a chunk, which have just entered the windows."""
         rates = self._rates
         since = rates.rows_since
-        watched = rates.next_chunk()
+        watched = rates.next_chunk(number for number, delta in deltas.items() if len(delta))
         if not watched:
             return
         has_sampled = False

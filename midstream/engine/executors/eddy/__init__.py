@@ -11,12 +11,13 @@ probes the STAIR of the other end, its *dual*. What comes out is sent on, until 
 
 | module | what it has |
 | --- | --- |
-| `edges` | the edges of a spanning tree, from a plan |
 | `routing` | which edge a combination takes next, and what every STAIR should hold for that |
 | `stair` | one STAIR: rows and combinations of one input on its side of an edge |
 | `store` | all STAIRs of a query, and the hops between them |
 | `rule`, `marks` | storing without duplicates once entries have been moved |
 | `operations` | promotion and demotion |
 | `moving` | entries are moved to where the routing wants them |
+| `stages` | when entries have paid for being moved |
+| `guide` | what the executor goes by: the router's decisions, and what they mean for what is stored |
 | `executor` | the executor itself, and its two kinds |
 """

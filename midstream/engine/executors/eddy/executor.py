@@ -12,38 +12,33 @@ a router may decide on another routing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from midstream.cql.model import Query
+from midstream.engine.executors.eddy.guide import Guide
 from midstream.engine.executors.eddy.moving import Mover
 from midstream.engine.executors.eddy.routing import Routing
 from midstream.engine.executors.eddy.rule import insert
 from midstream.engine.executors.eddy.sizes import stair_stats
-from midstream.engine.executors.eddy.stages import Stages
-from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
 from midstream.engine.executors.known_rows import KnownRows
 from midstream.engine.executors.protocol import Evicting, ExecutorKind, FillCounts, HandedOver, IndexUsed
 from midstream.engine.joins.combos import Block, Delta, emit, make_block
 from midstream.engine.joins.comparison import StateShape, state_shapes
 from midstream.engine.joins.nodes import add_indexes, least_block
-from midstream.engine.routing.choice import Moves, RoutingChoice
+from midstream.engine.routing.choice import RoutingChoice
 from midstream.engine.routing.cumulative import Cumulative
-from midstream.engine.routing.edges import order_edges, recall_edges
-from midstream.engine.routing.policy import Field
+from midstream.engine.routing.edges import Edge, order_edges, recall_edges
 from midstream.engine.routing.report import RoutingReport
-from midstream.engine.routing.router import Router
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import LARGEST, SMALLEST, Combos
-from midstream.plan.nodes import Leaf, notation_of
+from midstream.plan.nodes import Leaf
 from midstream.plan.tree import Plan
 from midstream.state.missing import Cause
 from midstream.state.window import BaseWindow, Renumbering
-
-_MOVED_AT_ONCE = 1 << 16
 
 
 class Eddy(ExecutorKind):
@@ -118,51 +113,40 @@ class EddyExecutor:
         self._windows = windows
         self._known = KnownRows(since)
         self._inputs = plan.root.inputs
-        self._largest = min(self._inputs)
         self._cause: Cause | None = None
         self._fewest_misplaced = int(LARGEST)
         self._go_by(StairStore(query, recall_edges(query, plan, kind.choice.tree), windows))
 
     def _go_by(self, store: StairStore) -> None:
-        edges = order_edges(store.edges, self._given)
-        assert edges is not None, "the plan follows the edges"
-        choice = self.kind.choice
         self.store = store
-        by_plan = {direction: place for place, edge in enumerate(edges) for direction in edge.directions}
-        self.router = Router(choice.policy, Field(edges, edges, by_plan), choice.rates)
-        self._by_plan = self.router.order
-        self.routing = Routing(edges, self.router.order)
-        store.set_orders(self._given, edges)
+        self.guide = Guide(self._query, self._given, store, self.kind.choice, self.kind.moves_entries)
+        store.set_orders(self._given, self.guide.edges)
         self._order = np.argsort(store.order(self._inputs))  # of columns, to have results in the order of FROM
         self._least_block = max((least_block(stair.path) for stair in store.stairs.values()), default=0)
-        self.mover = Mover(store, self.routing) if self.kind.moves_entries else None
-        self._stages: Stages | None = None
-        self._settle: Callable[[Stair, Delta], None] | None = None
-        if self.mover is not None and choice.moves is Moves.IN_STAGES:
-            self._stages = Stages(self.mover)
-            self._settle = self._stages.settle
-        elif self.mover is not None:
-            self._settle = self.mover.settle
+
+    def _go_over(self, edges: Sequence[Edge], plan: Plan) -> None:
+        """Go on along other edges: every row stands in every STAIR of its input again."""
+        before = self.guide
+        self._given = plan
+        self._go_by(StairStore(self._query, edges, self._windows))
+        self.guide.go_on_after(before)
+        add_indexes(self._windows, self.indexes_used())
+        self.store.restore()
+
+    @property
+    def mover(self) -> Mover | None:
+        """What moves entries; None where they stay."""
+        return self.guide.mover
+
+    @property
+    def routing(self) -> Routing:
+        """Which edge combinations take."""
+        return self.guide.routing
 
     @property
     def plan(self) -> Plan:
         """The plan, or the tree that the routing gives the rows of the largest input of the last chunk."""
-        if self.router.order == self._by_plan:
-            return self._given
-        return Plan(self._given.aliases, self.routing.tree_from(self._largest))
-
-    def _decide(self) -> None:
-        """Ask the router which way the next chunk takes, and have entries moved after it."""
-        if self.router.decide():
-            self.routing = Routing(self.routing.edges, self.router.order)
-            if self.mover is not None:
-                self.mover.follow(self.routing)
-            if self._stages is not None and self.mover is not None:
-                self._stages.follow(self.mover.wanted())
-            elif self.mover is not None and self.kind.choice.moves is Moves.AT_ONCE:
-                self._move_all()
-        if self._stages is not None:
-            self._stages.next_chunk()
+        return self.guide.plan
 
     def start(self, cause: Cause, handed_over: Sequence[HandedOver] = ()) -> None:
         """Go on with the STAIRs that another executor has had, if the plan can follow their edges.
@@ -191,14 +175,22 @@ class EddyExecutor:
         if isinstance(self._given.root, Leaf):
             yield from (delta.combos for delta in deltas.values())
             return
-        self.store.horizon = horizon
         arrived = {number: delta for number, delta in sorted(deltas.items()) if len(delta)}
         if not arrived:
             return
-        self._largest = max(arrived, key=lambda number: len(arrived[number]))
-        self._decide()
+        self.store.horizon = horizon
+        self.guide.decide(arrived)
         block = make_block(len(self._inputs), self._least_block, sum(map(len, arrived.values())))
         yield from emit(self._send_all(arrived, block), block, self._order)
+        self._consider_other_edges(arrived)
+
+    def _consider_other_edges(self, arrived: Mapping[int, Delta]) -> None:
+        """After a chunk, whose rows are in the STAIRs by now, perhaps go over to another spanning tree."""
+        if self._known.are_all:
+            live = sum(len(self._windows[number]) for number in self._inputs)
+            better = self.guide.find_better_tree(arrived, live)
+            if better is not None:
+                self._go_over(*better)
 
     def _send_all(self, deltas: Mapping[int, Delta], block: Block) -> Iterator[None]:
         spare = _SpareBlocks()
@@ -207,17 +199,16 @@ class EddyExecutor:
 
     def _send(self, delta: Delta, results: Block, spare: _SpareBlocks) -> Iterator[None]:
         """Send rows of one input on until nothing is in flight; yields whenever the results have to be taken."""
-        store = self.store
+        store, guide = self.store, self.guide
         in_flight: dict[frozenset[int], Block] = {}
         joined = frozenset(delta.inputs)
         sent: Block | None = None
         while True:
-            edge = self.routing.next_edge(joined)
+            edge = guide.routing.next_edge(joined)
             end = edge.inner_end(joined)
             insert(store, store.stair(end, edge), delta)
             dual = store.stair(edge.other(end), edge)
-            if self._settle is not None:
-                self._settle(dual, delta)
+            guide.settle(dual, delta)
             for entries in list(dual.contents()):
                 hop = store.hop(joined, dual, entries)
                 if hop.target == self._inputs:
@@ -229,8 +220,7 @@ class EddyExecutor:
                 before = block.count
                 for _ in hop.matches(delta, block):
                     raise AssertionError("only a block with a largest size has to be emptied")
-                if self._stages is not None and entries != self.routing.climb(dual.stream, edge).wanted:
-                    self._stages.lose(dual, block.count - before)
+                guide.count_found(dual, entries, block.count - before)
             if sent is not None:
                 spare.give_back(sent)
             while in_flight:
@@ -280,14 +270,10 @@ class EddyExecutor:
             )
         if order_edges(self.store.edges, plan) is None:
             return (
-                f"the eddy sends rows over {self._edges_text()}, and {plan} joins what none of these edges does; "
+                f"the eddy sends rows over {self.guide.edges_text()}, and {plan} joins what none of these edges does; "
                 "keep to plans that do, or go on with executor='stairs', which may have other edges"
             )
         return None
-
-    def _edges_text(self) -> str:
-        aliases = self._given.aliases
-        return ", ".join(f"{aliases[edge.left]}-{aliases[edge.right]}" for edge in self.routing.edges)
 
     @property
     def knows_all_rows(self) -> bool:
@@ -304,10 +290,7 @@ class EddyExecutor:
 
     def routing_report(self) -> RoutingReport:
         """Over which edges rows of each input go, and in which order."""
-        aliases = self._given.aliases
-        return self.router.report(
-            aliases, self.routing.edges, lambda start: notation_of(self.routing.tree_from(start), aliases)
-        )
+        return self.guide.report()
 
     def hand_over(self) -> Sequence[HandedOver]:
         """All STAIRs."""
@@ -361,9 +344,4 @@ class EddyExecutor:
         """Move everything that is misplaced."""
         if self.lacks_entries(cause):
             self.store.horizon = horizon
-            self._move_all()
-
-    def _move_all(self) -> None:
-        assert self.mover is not None, "nothing is misplaced on an eddy"
-        while not self.mover.is_done:
-            self.mover.move_some(_MOVED_AT_ONCE)
+            self.guide.move_all()

@@ -42,6 +42,12 @@ class Mover:
         self._climbs = {key: routing.climb(*key) for key in self._store.stairs}
         self._in_order = sorted(self._store.stairs.values(), key=lambda stair: len(self._climb(stair).wanted))
 
+    def count_on_from(self, other: Mover) -> None:
+        """Add what another mover has counted."""
+        self.rows_moved += other.rows_moved
+        self.entries_made += other.entries_made
+        self.found += other.found
+
     def wanted(self) -> dict[tuple[int, Edge], frozenset[int]]:
         """The inputs of the entries that each STAIR should hold."""
         return {key: climb.wanted for key, climb in self._climbs.items()}
@@ -100,12 +106,23 @@ class Mover:
     def move_some(self, limit: int) -> int:
         """Move up to so many rows of the first STAIR that has misplaced entries; how many there were."""
         for stair in self._in_order:
-            for inputs in self.misplaced(stair):
-                rows = self._choose(stair, inputs, limit)
-                if len(rows):
-                    self._move(stair, rows)
-                    return len(rows)
-                del stair.states[inputs]  # all of them have expired
+            moved = self._move_first(stair, limit)
+            if moved:
+                return moved
+        return 0
+
+    def move_some_of(self, stream: int, edge: Edge, limit: int) -> int:
+        """Move up to so many rows of one STAIR, if keys lead to all that it builds on; how many there were."""
+        stair = self._store.stair(stream, edge)
+        return self._move_first(stair, limit) if self.is_found_by_key(stair) else 0
+
+    def _move_first(self, stair: Stair, limit: int) -> int:
+        for inputs in self.misplaced(stair):
+            rows = self._choose(stair, inputs, limit)
+            if len(rows):
+                self._move(stair, rows)
+                return len(rows)
+            del stair.states[inputs]  # all of them have expired
         return 0
 
     def _choose(self, stair: Stair, inputs: frozenset[int], limit: int) -> Ints:

@@ -32,6 +32,7 @@ class StairStore:
     def __init__(self, query: Query, edges: Sequence[Edge], windows: Sequence[BaseWindow]):
         self.windows = windows
         self.edges = frozenset(edges)
+        self.inputs = frozenset(number for edge in edges for number in (edge.left, edge.right))
         self.stairs = {
             (stream, edge): Stair(query, stream, edge, windows) for edge in edges for stream in (edge.left, edge.right)
         }

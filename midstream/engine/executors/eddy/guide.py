@@ -1,0 +1,135 @@
+"""What an eddy goes by: the router's decision for each chunk, and what becomes of entries that it wants elsewhere.
+
+Where entries move at all, they do so as the choice of routing says: at once when the router has decided, when a probe
+is about to touch them, or in stages. While an input has no rows for some chunks, the others' rows go to it last, and
+what is stored for it is joined ahead, some rows in every chunk: then it is there when the input comes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from midstream.cql.model import Query
+from midstream.engine.executors.eddy.moving import Mover
+from midstream.engine.executors.eddy.routing import Routing
+from midstream.engine.executors.eddy.stages import Stages
+from midstream.engine.executors.eddy.stair import Stair
+from midstream.engine.executors.eddy.store import StairStore
+from midstream.engine.joins.combos import Delta
+from midstream.engine.routing.choice import Moves, RoutingChoice
+from midstream.engine.routing.edges import Edge, find_edges, order_edges
+from midstream.engine.routing.policy import Field
+from midstream.engine.routing.report import RoutingReport
+from midstream.engine.routing.router import Router
+from midstream.engine.routing.trees import TreeSearch
+from midstream.plan.nodes import notation_of
+from midstream.plan.tree import Plan
+
+_MOVED_AT_ONCE = 1 << 16
+
+
+class Guide:
+    """Leads rows over the edges of a store, beginning in the order of a plan. Without moves, what is stored stays."""
+
+    def __init__(self, query: Query, plan: Plan, store: StairStore, choice: RoutingChoice, moves_entries: bool):
+        edges = order_edges(store.edges, plan)
+        assert edges is not None, "the plan follows the edges"
+        self._query, self._given, self._choice = query, plan, choice
+        self.edges = edges
+        by_plan = {direction: place for place, edge in enumerate(edges) for direction in edge.directions}
+        self.router = Router(choice.policy, Field(edges, edges, by_plan), choice.rates)
+        self._by_plan = self.router.order
+        self.routing = Routing(edges, self.router.order)
+        self.mover = Mover(store, self.routing) if moves_entries else None
+        is_staged = self.mover is not None and choice.moves is Moves.IN_STAGES
+        self._stages = Stages(self.mover) if self.mover is not None and is_staged else None
+        self._trees: TreeSearch | None = None
+        if self.mover is not None and not self.router.holds_to_plan:
+            self._trees = TreeSearch([*edges, *(edge for edge in find_edges(query, store.inputs) if edge not in edges)])
+        self._largest = edges[0].left if edges else 0
+
+    @property
+    def plan(self) -> Plan:
+        """The plan, or the tree that the routing gives the rows of the largest input of the last chunk."""
+        if self.router.order == self._by_plan:
+            return self._given
+        return Plan(self._given.aliases, self.routing.tree_from(self._largest))
+
+    def decide(self, arrived: Mapping[int, Delta]) -> None:
+        """Ask the router which way the rows of a chunk take, and have entries moved after it."""
+        self._largest = max(arrived, key=lambda number: len(arrived[number]))
+        if self.router.decide():
+            self.routing = Routing(self.edges, self.router.order)
+            if self.mover is not None:
+                self._follow(self.mover)
+        if self._stages is not None:
+            self._stages.next_chunk()
+        if self.mover is not None and self._choice.rates.stalled:
+            self._join_ahead(self.mover, sum(map(len, arrived.values())))
+
+    def _follow(self, mover: Mover) -> None:
+        mover.follow(self.routing)
+        if self._stages is not None:
+            self._stages.follow(mover.wanted())
+        elif self._choice.moves is Moves.AT_ONCE:
+            self.move_all()
+
+    def _join_ahead(self, mover: Mover, limit: int) -> None:
+        """Move what waits for an input that has no rows, up to so many rows."""
+        for edge in self.edges:
+            for end in (edge.left, edge.right):
+                if edge.other(end) in self._choice.rates.stalled and limit > 0:
+                    limit -= mover.move_some_of(end, edge, limit)
+
+    def find_better_tree(self, arrived: Mapping[int, Delta], live_rows: int) -> tuple[tuple[Edge, ...], Plan] | None:
+        """Other edges and a plan along them, if they have paid for going over to them."""
+        rates, search = self._choice.rates, self._trees
+        if search is None or not search.has_choice:
+            return None
+        rates.watch(search.edges)
+        known = Field(search.edges, self.edges, {}).rates(rates)
+        if known is None:
+            return None
+        rows = {number: float(len(delta)) for number, delta in arrived.items()}
+        found = search.find_better(self.edges, known, rows, live_rows)
+        if found is None:
+            return None
+        order = tuple(sorted((way for edge in found for way in edge.directions), key=lambda way: (known[way], way)))
+        return found, Plan(self._given.aliases, Routing(found, order).tree_from(self._largest))
+
+    def settle(self, stair: Stair, delta: Delta) -> None:
+        """A STAIR is about to be probed: move what has to be moved before."""
+        if self._stages is not None:
+            self._stages.settle(stair, delta)
+        elif self.mover is not None:
+            self.mover.settle(stair, delta)
+
+    def count_found(self, stair: Stair, entries: frozenset[int], found: int) -> None:
+        """A probe has found so many combinations, to be sent on, by entries of a STAIR over these inputs."""
+        if self._stages is not None and entries != self.routing.climb(stair.stream, stair.edge).wanted:
+            self._stages.lose(stair, found)
+
+    def move_all(self) -> None:
+        """Move everything that is misplaced."""
+        assert self.mover is not None, "nothing is misplaced where nothing moves"
+        while not self.mover.is_done:
+            self.mover.move_some(_MOVED_AT_ONCE)
+
+    def report(self) -> RoutingReport:
+        """What users see."""
+        aliases = self._given.aliases
+        return self.router.report(
+            aliases, self.edges, lambda start: notation_of(self.routing.tree_from(start), aliases)
+        )
+
+    def edges_text(self) -> str:
+        """The edges as pairs of aliases."""
+        aliases = self._given.aliases
+        return ", ".join(f"{aliases[edge.left]}-{aliases[edge.right]}" for edge in self.edges)
+
+    def go_on_after(self, other: Guide) -> None:
+        """Count on from another guide, whose edges were given up for these."""
+        self.router.changes = other.router.changes + 1
+        self._trees = other._trees
+        if self.mover is not None and other.mover is not None:
+            self.mover.count_on_from(other.mover)
