@@ -15,7 +15,7 @@ from midstream.cql.durations import Duration
 from midstream.cql.model import Query
 from midstream.cql.parse import query as parse_query
 from midstream.engine.executors.protocol import ExecutorKind
-from midstream.engine.executors.registry import check_routing, find_executor, go_by_routing
+from midstream.engine.executors.registry import check_keys, check_routing, find_executor, go_by_routing
 from midstream.engine.input.intake import Intake, WatermarkLike, name_tables
 from midstream.engine.life import Life, problem_text
 from midstream.engine.memory.limit import read_limit
@@ -61,11 +61,11 @@ class Engine:
 
     Keywords: `plan` (text such as ``"((a b) c)"``, else a sensible one), `executor` (``"tree"`` keeps what the joins of
     the plan have found, ``"stems"`` keeps nothing but the windows, ``"eddy"`` and ``"stairs"`` send rows from input to
-    input), `routing` (on all but the tree: ``"rank"``, ``"cumulative"``, ``"lottery"`` or ``"fixed"`` decides chunk by
-    chunk which way rows take; the plan is the first one), `seed` (of what is drawn there), `tables` (static tables
-    by name), `late` (``"keep"`` to offer refused rows through `take_late`, up to `late_limit` a stream), `max_jump`
-    (refuse rows further ahead of their stream than this), `memory_limit` (bytes that everything it keeps may take, or
-    text such as ``"2GB"``). One thread at a time may use an engine.
+    input), `routing` (on all but the tree: ``"rank"``, ``"cumulative"``, ``"lottery"``, ``"content"`` or ``"fixed"``
+    decides chunk by chunk which way rows take; the plan is the first one), `seed` (of what is drawn there), `tables`
+    (static tables by name), `late` (``"keep"`` to offer refused rows through `take_late`, up to `late_limit` a stream),
+    `max_jump` (refuse rows further ahead of their stream than this), `memory_limit` (bytes that everything it keeps may
+    take, or text such as ``"2GB"``). One thread at a time may use an engine.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class Engine:
         checked = EngineOptions.of(options)
         chosen = choose_plan(require_query(query, "engine"), plan)
         named = name_tables(query, {} if tables is None else tables)
+        check_keys(query, checked.routing, "engine")
         rates = MatchRates(checked.seed or 0)
         self._set_up(query, chosen, checked, checked.kind(rates), rates)
         self._pipeline.load_tables(named)
@@ -318,8 +319,8 @@ class Engine:
 
         With `executor` ("tree", "stems", "eddy" or "stairs") the plan runs on that one from now on, be it the same plan
         or another. From eddy to eddy only the routing of new rows changes, and no strategy may be named. On all but the
-        tree a plan is held to from now on; with `routing` ("rank", "cumulative", "lottery" or "fixed") it is where a
-        router begins, and may be left out.
+        tree a plan is held to from now on; with `routing` ("rank", "cumulative", "lottery", "content" or "fixed") it is
+        where a router begins, and may be left out.
         `strategy` is "jisc", "moving-state", "parallel-track", "genmig", "genmig-reference-point",
         "pause-drain-resume" or, on stairs, "staged", by default the engine's, or a `midstream.migrate.Strategy` of your
         own. `budget`, for jisc alone, is what is filled in the background after each push: a number of holes, or a time
@@ -352,6 +353,7 @@ class Engine:
         target = self.plan if plan is None else choose_plan(self.query, plan)
         found = self._pipeline.executor.kind if executor is None else find_executor(executor, "migrate")
         check_routing(found, routing, "migrate")
+        check_keys(self.query, routing, "migrate")
         if plan is not None and routing is None:
             routing = Fixed.name
         default = self._options.strategy_on(found)
@@ -438,6 +440,7 @@ class Engine:
         require_query(query, "restore")
         taken = snapshot if isinstance(snapshot, Snapshot) else Snapshot.from_bytes(snapshot)
         query = check_query(query, taken)
+        check_keys(query, checked.routing, "restore")
         engine = cls.__new__(cls)
         rates = MatchRates()
         if "routing" in taken.meta:

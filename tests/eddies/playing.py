@@ -19,6 +19,8 @@ import pyarrow as pa
 import midstream as ms
 from midstream.engine.executors.eddy.operations import demote, promote
 from midstream.engine.executors.eddy.stages import Stages
+from midstream.engine.routing.class_rates import ClassRates
+from midstream.engine.routing.content import Content
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.trees import TreeSearch
 
@@ -88,7 +90,7 @@ class Play:
         self.steady = ms.Engine(self.query, executor="stems", routing="fixed")
 
     def draw_routing(self) -> str | None:
-        return self.routing.choice(["fixed", "lottery", "lottery", "cumulative", "rank", None])
+        return self.routing.choice(["fixed", "lottery", "lottery", "cumulative", "rank", "content", "content", None])
 
     def draw_executor(self) -> str:
         return self.rng.choice(["stairs", "stairs", "eddy"])
@@ -201,7 +203,8 @@ class Play:
 
 @contextlib.contextmanager
 def eager() -> Iterator[None]:
-    """Routers decide after the first rows, entries move as soon as one is paid for, and other edges cost nothing.
+    """Routers decide after the first rows, entries move as soon as one is paid for, and other edges cost nothing, and
+    rows are told apart by their keys even where that does not pay.
 
     An input that has no rows in two chunks is stalled.
     """
@@ -210,6 +213,8 @@ def eager() -> Iterator[None]:
         mock.patch.object(MatchRates, "stalled_after", 2),
         mock.patch.object(Stages, "least_rows", 1),
         mock.patch.object(TreeSearch, "price", 0.1),
+        mock.patch.object(ClassRates, "needed", 4),
+        mock.patch.object(Content, "worth", 2.0),
     ):
         yield
 

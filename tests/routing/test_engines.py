@@ -51,7 +51,7 @@ def wanted() -> list[list[tuple[int, ...]]]:
     return found
 
 
-@pytest.mark.parametrize("routing", ["rank", "cumulative", "lottery", "fixed"])
+@pytest.mark.parametrize("routing", ["rank", "cumulative", "lottery", "content", "fixed"])
 @pytest.mark.parametrize("executor", ROUTED)
 def test_every_policy_gives_the_trees_results_push_by_push(executor: str, routing: str, wanted: Any) -> None:
     engine = make_engine(executor, routing=routing)
@@ -124,7 +124,7 @@ def test_another_executor_gets_its_own_default(executor: str, wanted: Any) -> No
     assert found + run(engine, 30, PUSHES) == wanted
 
 
-@pytest.mark.parametrize("routing", ["rank", "cumulative", "lottery"])
+@pytest.mark.parametrize("routing", ["rank", "cumulative", "lottery", "content"])
 @pytest.mark.parametrize("executor", ROUTED)
 def test_a_restored_engine_routes_as_the_other_would_have(executor: str, routing: str, wanted: Any) -> None:
     engine = make_engine(executor, routing=routing, seed=5)
@@ -257,3 +257,72 @@ def test_stairs_go_over_to_a_better_tree() -> None:
     assert work[1] < 0.5 * work[2]
     restored = ms.Engine.restore(query, engines[1].snapshot())
     assert restored.routing.tree == engines[1].routing.tree
+
+
+def push_of_two_kinds(number: int, as_text: bool = False) -> dict[str, pa.Table]:
+    """Half of the rows of s have partners in r and none in t, the others the other way round; a tells which."""
+    rng = np.random.default_rng(number)
+    size = 400
+    times = number * 10_000 + np.arange(size)
+    is_first, is_rare = rng.random(size) < 0.5, rng.random((2, size)) < 0.5
+    some, none = rng.integers(0, 1_000, (4, size)), rng.integers(10**6, 10**9, (4, size))
+    if as_text:
+        some[1], none[1] = 1, 2  # two heavy keys instead of two ranges
+    columns = {
+        "r": (np.where(is_rare[0], some[0], none[0]), some[2]),
+        "s": (np.where(is_first, some[1], none[1]), np.where(is_first, none[2], some[2])),
+        "t": (some[0], np.where(is_rare[1], some[3], none[3])),
+    }
+    key = pa.string() if as_text else pa.int64()
+    return {name: pa.table({"a": pa.array(a).cast(key), "b": b, "ts": times}) for name, (a, b) in columns.items()}
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+@pytest.mark.parametrize("executor", ROUTED)
+def test_rows_of_different_keys_take_different_ways(executor: str, as_text: bool) -> None:
+    schema = pa.schema({"a": pa.string() if as_text else pa.int64(), "b": pa.int64(), "ts": pa.int64()})
+    inputs = ", ".join(f"{name} [RANGE 100 MILLISECONDS]" for name in "rst")
+    text = f"SELECT r.ts AS x, s.ts AS y, t.ts AS z FROM {inputs} WHERE r.a = s.a AND s.b = t.b"
+    query = ms.query(text, schemas=dict.fromkeys("rst", schema), event_time="ts")
+    tree, together, apart = (
+        ms.Engine(query, executor=kind, **options)
+        for kind, options in (
+            ("tree", {}),
+            (executor, {"routing": "cumulative"}),
+            (executor, {"routing": "content"}),
+        )
+    )
+    for number in range(30):
+        push = push_of_two_kinds(number, as_text)
+        found = [engine.push(push) for engine in (tree, together, apart)]
+        rows = [sorted(map(tuple, zip(*table.to_pydict().values(), strict=True))) for table in found]
+        assert rows[0] == rows[1] == rows[2]
+    if as_text:  # what heavy keys save is little here
+        assert apart._pipeline.rates.by_class.classes[0].heavy
+        return
+    orders = {way.order for way in apart.routing.streams if way.alias == "s"}
+    assert len(orders) == 2 and "class 1" in str(apart.routing)
+    shares = [way.share for way in apart.routing.streams if way.alias == "s"]
+    assert sum(shares) == pytest.approx(1.0)
+    assert apart.stats().work.slots_visited < together.stats().work.slots_visited
+
+
+def test_rows_that_are_alike_are_not_told_apart() -> None:
+    engine = make_engine("stairs", routing="content")
+    for number in range(PUSHES // 2):
+        engine.push(make_push(number))
+    assert {way.number for way in engine.routing.streams} == {0}
+
+
+@pytest.mark.parametrize("executor", ROUTED)
+def test_content_needs_a_key(executor: str) -> None:
+    text = "SELECT r.ts AS x FROM r [RANGE 1 SECOND], s [RANGE 1 SECOND] WHERE r.a < s.a"
+    query = ms.query(text, schemas=dict.fromkeys("rs", SCHEMA), event_time="ts")
+    refusal = r"routing='content' tells rows apart by a key .* use routing='cumulative'"
+    with pytest.raises(ms.EngineError, match=f"engine: {refusal}"):
+        ms.Engine(query, executor=executor, routing="content")
+    engine = ms.Engine(query, executor=executor)
+    with pytest.raises(ms.EngineError, match=f"migrate: {refusal}"):
+        engine.migrate(routing="content")
+    with pytest.raises(ms.EngineError, match=f"restore: {refusal}"):
+        ms.Engine.restore(query, engine.snapshot(), routing="content")

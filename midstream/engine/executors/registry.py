@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from midstream.cql.model import Query
 from midstream.engine.executors.eddy.executor import Eddy, Stairs
 from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.stems import Stems
 from midstream.engine.executors.tree import Tree
 from midstream.engine.routing.choice import Moves, RoutingChoice
+from midstream.engine.routing.cumulative import Cumulative
 from midstream.engine.routing.policy import Policy
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.registry import find_policy
@@ -55,6 +57,18 @@ def check_routing(kind: ExecutorKind, routing: str | Policy | None, call: str) -
         raise EngineError(
             f"{call}: routing={policy.name!r} on {kind.name}, which follows its plan alone; leave the routing out, or "
             f"give executor={', '.join(most)} or {last}"
+        )
+
+
+def check_keys(query: Query, routing: str | Policy | None, call: str) -> None:
+    """An error if a routing tells rows apart by their keys, and the query has none."""
+    if routing is None or query.key_classes:
+        return
+    policy = find_policy(routing, call)
+    if policy.looks_at_content:
+        raise EngineError(
+            f"{call}: routing={policy.name!r} tells rows apart by a key that inputs share, and the query has no "
+            f"equality that gives one; use routing={Cumulative.name!r}"
         )
 
 

@@ -28,12 +28,11 @@ from midstream.engine.routing.edges import choose_edges, find_edges
 from midstream.engine.routing.policy import Field
 from midstream.engine.routing.rank import Rank
 from midstream.engine.routing.report import RoutingReport
-from midstream.engine.routing.router import Router
+from midstream.engine.routing.router import Order, Router
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
 from midstream.plan.nodes import Join, Leaf, Node, quoted
 from midstream.plan.tree import Plan
-from midstream.state.indexes import Ints
 from midstream.state.missing import Cause
 from midstream.state.window import BaseWindow, Renumbering
 
@@ -82,23 +81,27 @@ class StemsExecutor:
         edges = tuple(dict.fromkeys((*tree, *find_edges(query, plan.root.inputs))))
         by_plan = {(start, end): self._leaves.index(end) for edge in edges for start, end in edge.directions}
         self.router = Router(kind.choice.policy, Field(edges, tree, by_plan), kind.choice.rates)
-        self._by_plan = self.router.order
-        self._routes: dict[int, Route] = {}
-        self._orders: dict[int, Ints] = {}
+        self._by_plan = self.router.orders
+        self._routes: dict[tuple[int, ...], Route] = {}
+        #: The route of each input and class of rows.
+        self._ways: dict[int, list[Route]] = {}
         self._lay_routes()
 
     def _lay_routes(self) -> None:
-        """Make the routes of the router's order, unless they are there."""
+        """Make the routes of the router's orders, unless they are there."""
+        before, self._routes, self._ways = self._routes, {}, {}
         for start in self._leaves:
-            others = self._visits(start)
-            if start not in self._routes or self._routes[start].others != others:
-                self._routes[start] = Route(self._query, (start,), others, self._windows)
-                # Of columns, to have results in the order of FROM.
-                self._orders[start] = np.argsort(self._routes[start].inputs)
+            self._ways[start] = []
+            for order in self.router.orders:
+                visits = (start, *self._visits(start, order))
+                if visits not in self._routes:
+                    known = before.get(visits)
+                    self._routes[visits] = known or Route(self._query, (start,), visits[1:], self._windows)
+                self._ways[start].append(self._routes[visits])
 
-    def _visits(self, start: int) -> tuple[int, ...]:
+    def _visits(self, start: int, order: Order) -> tuple[int, ...]:
         """The other inputs in the order in which rows of one are to visit them."""
-        places = {direction: place for place, direction in enumerate(self.router.order)}
+        places = {direction: place for place, direction in enumerate(order)}
         visited = [start]
         while len(visited) < len(self._leaves):
             left = [number for number in self._leaves if number not in visited]
@@ -109,10 +112,11 @@ class StemsExecutor:
 
     @property
     def plan(self) -> Plan:
-        """The plan, or the order that the routing gives the rows of the largest input of the last chunk."""
-        if self.router.order == self._by_plan:
+        """The plan, or the order that the routing gives the rows of the largest input and class of the last chunk."""
+        if self.router.orders == self._by_plan:
             return self._given
-        first, *others = self._routes[self._largest].inputs
+        largest = max(enumerate(self.router.shares), key=lambda found: found[1])[0]
+        first, *others = self._ways[self._largest][largest].inputs
         tree: Node = Leaf(first)
         for number in others:
             tree = Join(tree, Leaf(number))
@@ -133,14 +137,27 @@ class StemsExecutor:
         for number in sorted(first_new):
             # Rows of inputs with higher numbers have not entered yet, as far as this route is concerned.
             before = {other: first for other, first in first_new.items() if other > number}
-            yield from self._results(self._routes[number], deltas[number], before)
+            for route, delta in self._split(number, deltas[number]):
+                yield from self._results(route, delta, before)
+
+    def _split(self, number: int, delta: Delta) -> Iterator[tuple[Route, Delta]]:
+        """The routes that rows of an input take, and those that take each."""
+        routes, classes = self._ways[number], self.router.decision.classes
+        numbers = None if classes is None or len(set(map(id, routes))) == 1 else classes.of(delta)
+        if numbers is None:
+            yield routes[0], delta
+            return
+        for route in dict.fromkeys(routes):
+            places = np.flatnonzero(np.isin(numbers, [at for at, other in enumerate(routes) if other is route]))
+            if len(places):
+                yield route, delta.at(places)
 
     def _results(self, route: Route, delta: Delta, before: Mapping[int, int]) -> Iterator[Combos]:
         if len(route.inputs) == 1:
             yield delta.combos
             return
         block = make_block(len(route.inputs), route.least_block, len(delta))
-        yield from emit(route.matches(delta, block, before, self._known.since), block, self._orders[route.inputs[0]])
+        yield from emit(route.matches(delta, block, before, self._known.since), block, route.order)
 
     def purge(self, horizon: int) -> None:
         """Nothing is kept but what the windows hold."""
@@ -179,8 +196,9 @@ class StemsExecutor:
 
     def routing_report(self) -> RoutingReport:
         """In which order rows of each input visit the others."""
-        routes = {start: route.inputs for start, route in self._routes.items()}
-        return self.router.report(self._given.aliases, (), lambda start: " ".join(self._names(routes[start])))
+        return self.router.report(
+            self._given.aliases, (), lambda start, number: " ".join(self._names(self._ways[start][number].inputs))
+        )
 
     def _names(self, inputs: Sequence[int]) -> list[str]:
         return [quoted(self._given.aliases[number]) for number in inputs]

@@ -82,6 +82,10 @@ class Delta:
             self._codes[key_class] = self._gather(self._windows[self.inputs[column]].codes[key_class], column)
         return self._codes[key_class]
 
+    def has_codes(self, key_class: int) -> bool:
+        """Whether one of the inputs has the key class."""
+        return any(key_class in self._windows[number].codes for number in self.inputs)
+
     def keys(self, classes: tuple[int, ...]) -> Ints:
         """The code of a composite key."""
         return composite([self.codes(number) for number in classes])

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from midstream.cql.model import Query
 from midstream.engine.joins.access import path_into
 from midstream.engine.joins.combos import LARGEST_BLOCK, Block, Delta
@@ -22,9 +24,8 @@ from midstream.state.window import BaseWindow
 class Route:
     """The way of combinations over the inputs `start` through the windows of all `others`, preferably in their order.
 
-    `inputs` are those of what comes out, in the order of its columns; `others` is kept as it was given. It counts on an
-    index on a composite key where a window has one or at most `indexed_at_once` rows; `indexes_used` names those to
-    add.
+    `inputs` are those of what comes out, in the order of its columns. It counts on an index on a composite key where a
+    window has one or at most `indexed_at_once` rows; `indexes_used` names those to add.
     """
 
     def __init__(
@@ -35,8 +36,9 @@ class Route:
         windows: Sequence[BaseWindow],
         indexed_at_once: int = INDEXED_AT_ONCE,
     ):
-        self.others = tuple(others)
         self.inputs = (*start, *_visiting_order(query, start, others, windows))
+        #: Of columns, to have them in the order of FROM.
+        self.order = np.argsort(self.inputs)
         self._windows = windows
         tree: Node = Leaf(self.inputs[0])
         for number in self.inputs[1:]:

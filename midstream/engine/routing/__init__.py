@@ -8,10 +8,12 @@ of it is theirs: EddyJoins and STAIRs stay on a spanning tree, SteMs take any ed
 | module | what it has |
 | --- | --- |
 | `edges` | the edges between inputs, and spanning trees of them |
+| `counts` | a count that forgets |
 | `rates` | how many partners a row finds over an edge: counters beside the base windows, forgetting what is old |
+| `classes`, `class_rates` | rows told apart by a key, and the same counters for each class |
 | `sampling` | some rows of each chunk probe the base windows, for the rates |
 | `policy` | what a policy is given, and what it says |
-| `fixed`, `rank`, `cumulative`, `lottery` | the policies, one a file |
+| `fixed`, `rank`, `cumulative`, `lottery`, `content` | the policies, one a file |
 | `registry` | all of them by name |
 | `trees` | which spanning tree is worth going over to |
 | `router` | asks a policy once a chunk, and tells when the answer has changed |

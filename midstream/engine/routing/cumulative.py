@@ -10,9 +10,10 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from midstream.engine.routing.counts import Direction
 from midstream.engine.routing.edges import Edge
-from midstream.engine.routing.policy import Field, Weights
-from midstream.engine.routing.rates import Direction, MatchRates
+from midstream.engine.routing.policy import Decision, Field
+from midstream.engine.routing.rates import MatchRates
 
 
 class Cumulative:
@@ -20,16 +21,17 @@ class Cumulative:
 
     name = "cumulative"
     looks_at_rates = True
+    looks_at_content = False
     draws = False
 
-    def weigh(self, field: Field, rates: MatchRates) -> Weights:
+    def decide(self, field: Field, rates: MatchRates) -> Decision:
         known = field.rates(rates)
         if known is None:
-            return field.by_plan
-        return known | _accumulate(field.tree, known)
+            return Decision((field.by_plan,))
+        return Decision((known | accumulate(field.tree, known),))
 
 
-def _accumulate(tree: Sequence[Edge], rates: Mapping[Direction, float]) -> dict[Direction, float]:
+def accumulate(tree: Sequence[Edge], rates: Mapping[Direction, float]) -> dict[Direction, float]:
     """The product of the rates of each direction and all that lead on from it."""
     neighbours: defaultdict[int, list[int]] = defaultdict(list)
     for edge in tree:

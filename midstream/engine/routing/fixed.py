@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from midstream.engine.routing.policy import Field, Weights
+from midstream.engine.routing.policy import Decision, Field
 from midstream.engine.routing.rates import MatchRates
 
 
@@ -11,7 +11,8 @@ class Fixed:
 
     name = "fixed"
     looks_at_rates = False
+    looks_at_content = False
     draws = False
 
-    def weigh(self, field: Field, rates: MatchRates) -> Weights:
-        return field.by_plan
+    def decide(self, field: Field, rates: MatchRates) -> Decision:
+        return Decision((field.by_plan,))

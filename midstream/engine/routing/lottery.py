@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import random
 
-from midstream.engine.routing.policy import Field, Weights
+from midstream.engine.routing.policy import Decision, Field
 from midstream.engine.routing.rates import MatchRates
 
 #: What the rate of a direction without any partners counts as, so that others have a chance.
@@ -20,13 +20,13 @@ class Lottery:
 
     name = "lottery"
     looks_at_rates = True
+    looks_at_content = False
     draws = True
 
-    def weigh(self, field: Field, rates: MatchRates) -> Weights:
+    def decide(self, field: Field, rates: MatchRates) -> Decision:
         known = field.rates(rates)
         if known is None:
-            return field.by_plan
+            return Decision((field.by_plan,))
         drawing = random.Random(f"{rates.seed} {rates.cell} {rates.chunk}")
-        return {
-            direction: -math.log(1 - drawing.random()) * max(known[direction], _LEAST) for direction in sorted(known)
-        }
+        tickets = sorted(known.items())
+        return Decision(({way: -math.log(1 - drawing.random()) * max(rate, _LEAST) for way, rate in tickets},))

@@ -6,10 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from midstream.engine.routing.classes import KeyClasses
+from midstream.engine.routing.counts import Direction
 from midstream.engine.routing.edges import Edge
-from midstream.engine.routing.rates import Direction, MatchRates
+from midstream.engine.routing.rates import MatchRates
 
 Weights = Mapping[Direction, float]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The weights of directions, for each class of rows if there are several; without the key, rows are of class 0."""
+
+    weights: tuple[Weights, ...]
+    classes: KeyClasses | None = None
 
 
 @dataclass(frozen=True)
@@ -45,8 +55,12 @@ class Policy(Protocol):
         """Whether it needs samples; one that does not holds to the plan."""
 
     @property
+    def looks_at_content(self) -> bool:
+        """Whether it needs samples by class."""
+
+    @property
     def draws(self) -> bool:
         """Whether it decides anew in every chunk, and not only when rates have moved."""
 
-    def weigh(self, field: Field, rates: MatchRates) -> Weights:
+    def decide(self, field: Field, rates: MatchRates) -> Decision:
         """The weight of each direction."""

@@ -5,7 +5,7 @@ For SteMs this makes the fewest combinations that any order of visits makes, if 
 
 from __future__ import annotations
 
-from midstream.engine.routing.policy import Field, Weights
+from midstream.engine.routing.policy import Decision, Field
 from midstream.engine.routing.rates import MatchRates
 
 
@@ -14,7 +14,8 @@ class Rank:
 
     name = "rank"
     looks_at_rates = True
+    looks_at_content = False
     draws = False
 
-    def weigh(self, field: Field, rates: MatchRates) -> Weights:
-        return field.rates(rates) or field.by_plan
+    def decide(self, field: Field, rates: MatchRates) -> Decision:
+        return Decision((field.rates(rates) or field.by_plan,))

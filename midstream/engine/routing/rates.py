@@ -10,37 +10,14 @@ the samples does not change anybody's mind. They are a function of the rows and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from midstream.engine.routing.class_rates import ClassRates
+from midstream.engine.routing.counts import Count, Direction
 from midstream.engine.routing.edges import Edge
 
-#: From one input to another.
-Direction = tuple[int, int]
-
-#: Sampled rows after which what was counted before them weighs half.
-_HALF_LIFE = 128
 #: Sampled rows below which the other end is asked, if it knows more.
 _FEW = 8
-#: A settled rate holds while the rate is within this factor of it; rates below `_NOTHING` are all the same.
-_TOLERANCE = 1.25
-_NOTHING = 0.01
-
-
-@dataclass
-class _Count:
-    """Rows that were sampled in one direction, what they found, and the rate that decisions go by."""
-
-    sampled: float = 0.0
-    found: float = 0.0
-    settled: float | None = None
-
-    def add(self, rows: int, found: float) -> None:
-        kept = 0.5 ** (rows / _HALF_LIFE)
-        sampled, total = self.sampled * kept + rows, self.found * kept + found
-        # A large sample counts for no more than many small ones, so that it is forgotten as soon.
-        share = min(1.0, 2 * _HALF_LIFE / sampled)
-        self.sampled, self.found = sampled * share, total * share
 
 
 class MatchRates:
@@ -56,23 +33,27 @@ class MatchRates:
         self.chunk = 0
         self.version = 0
         self._watched: dict[Edge, None] = {}
-        self._counts: dict[Direction, _Count] = {}
+        self._counts: dict[Direction, Count] = {}
         self._sizes: Mapping[int, int] = {}
+        #: What is known of classes of rows, for who watches these.
+        self.by_class = ClassRates()
+        self._watches_classes = self.counts_classes = False
         #: Rows of each input that have come since its last sample.
         self.rows_since: dict[int, int] = {}
         #: The last chunk in which each input has had rows, and the inputs that have had none for long.
         self._last_seen: dict[int, int] = {}
         self.stalled: frozenset[int] = frozenset()
 
-    def watch(self, edges: Iterable[Edge]) -> None:
-        """Have these edges sampled in the next chunk; who wants to know more asks again."""
-        for edge in edges:
-            self._watched[edge] = None
+    def watch(self, edges: Iterable[Edge], by_class: bool = False) -> None:
+        """Have these edges sampled in the next chunk, perhaps by class; who wants to know more asks again."""
+        self._watched |= dict.fromkeys(edges)
+        self._watches_classes |= by_class
 
     def next_chunk(self, inputs: Iterable[int]) -> Sequence[Edge]:
         """Another chunk has come, with rows of these inputs; the edges that somebody watches."""
         self.chunk += 1
         watched, self._watched = tuple(self._watched), {}
+        self.counts_classes, self._watches_classes = self._watches_classes, False
         self._last_seen |= dict.fromkeys(inputs, self.chunk)
         stalled = frozenset(
             number
@@ -85,6 +66,11 @@ class MatchRates:
             self.version += 1
         return watched
 
+    @property
+    def version_of_classes(self) -> tuple[int, int]:
+        """Changes with whatever decisions go by, classes included."""
+        return self.version, self.by_class.version
+
     def weight(self, direction: Direction) -> float:
         """How much a rate is based on: about the rows that were sampled lately."""
         count = self._counts.get(direction)
@@ -92,7 +78,7 @@ class MatchRates:
 
     def add(self, direction: Direction, rows: int, found: float) -> None:
         """So many rows of one input have found so many partners in the window of another."""
-        self._counts.setdefault(direction, _Count()).add(rows, found)
+        self._counts.setdefault(direction, Count()).add(rows, found)
 
     def settle(self, edges: Iterable[Edge], sizes: Mapping[int, int]) -> None:
         """Take over the rates that have moved; `sizes` are the rows of the windows, by input."""
@@ -100,14 +86,12 @@ class MatchRates:
         for edge in edges:
             for direction in edge.directions:
                 rate = self._measured(direction)
-                count = self._counts.setdefault(direction, _Count())
-                if rate is not None and (count.settled is None or _has_moved(count.settled, rate)):
-                    count.settled = rate
-                    self.version += 1
+                if rate is not None:
+                    self.version += self._counts.setdefault(direction, Count()).settle(rate)
 
     def _measured(self, direction: Direction) -> float | None:
         start, end = direction
-        own, other = self._counts.get(direction, _Count()), self._counts.get((end, start), _Count())
+        own, other = self._counts.get(direction, Count()), self._counts.get((end, start), Count())
         if own.sampled + other.sampled < self.least_sampled:
             return None
         if own.sampled >= _FEW or own.sampled >= other.sampled:
@@ -131,18 +115,15 @@ class MatchRates:
             "counts": counts,
             "rows_since": sorted(self.rows_since.items()),
             "last_seen": sorted(self._last_seen.items()),
+            "by_class": self.by_class.to_json(),
         }
 
     def from_json(self, stored: Mapping[str, Any]) -> None:
         """Go on from what a snapshot kept."""
         self.seed, self.chunk = stored["seed"], stored["chunk"]
         self._counts = {
-            (start, end): _Count(sampled, found, settled) for start, end, sampled, found, settled in stored["counts"]
+            (start, end): Count(sampled, found, settled) for start, end, sampled, found, settled in stored["counts"]
         }
+        self.by_class.from_json(stored["by_class"])
         self.rows_since, self._last_seen = dict(stored["rows_since"]), dict(stored["last_seen"])
         self.version += 1
-
-
-def _has_moved(settled: float, rate: float) -> bool:
-    ratio = max(rate, _NOTHING) / max(settled, _NOTHING)
-    return not 1 / _TOLERANCE <= ratio <= _TOLERANCE

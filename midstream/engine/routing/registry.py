@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from midstream.engine.routing.content import Content
 from midstream.engine.routing.cumulative import Cumulative
 from midstream.engine.routing.fixed import Fixed
 from midstream.engine.routing.lottery import Lottery
@@ -9,7 +10,7 @@ from midstream.engine.routing.policy import Policy
 from midstream.engine.routing.rank import Rank
 from midstream.errors import EngineError, did_you_mean, shown
 
-POLICIES: tuple[Policy, ...] = (Rank(), Cumulative(), Lottery(), Fixed())
+POLICIES: tuple[Policy, ...] = (Rank(), Cumulative(), Lottery(), Content(), Fixed())
 
 
 def find_policy(routing: str | Policy, call: str) -> Policy:
@@ -18,7 +19,7 @@ def find_policy(routing: str | Policy, call: str) -> Policy:
     >>> find_policy("ranks", "engine")
     Traceback (most recent call last):
     midstream.errors.EngineError: engine: unknown routing 'ranks'; did you mean 'rank'? routings: rank, cumulative,
-    lottery, fixed
+    lottery, content, fixed
     """
     if isinstance(routing, Policy):
         return routing

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class StreamRouting:
-    """The way that rows of one input take, if everything is where the routing wants it.
+    """The way that rows of one input and class take, if everything is where the routing wants it.
 
-    `order` is written as a plan; `reason` tells what the first step was chosen by.
+    `number` is that of the class, 0 where rows are not told apart, and `share` the class's share of the rows. `order`
+    is written as a plan; `reason` tells what the first step was chosen by.
     """
 
     alias: str
+    number: int
     order: str
     share: float
     reason: str
@@ -34,7 +36,10 @@ class RoutingReport:
 
     def __str__(self) -> str:
         lines = [self.policy + "".join(f", {left}-{right}" for left, right in self.tree)]
-        lines += [f"  {way.alias}: {way.order}  ({way.share:.0%}; {way.reason})" for way in self.streams]
+        has_classes = any(way.number for way in self.streams)
+        for way in self.streams:
+            name = f"{way.alias}, class {way.number}" if has_classes else way.alias
+            lines.append(f"  {name}: {way.order}  ({way.share:.0%}; {way.reason})")
         return "\n".join(lines)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from midstream.engine.routing.counts import Direction
 from midstream.engine.routing.edges import Edge
-from midstream.engine.routing.policy import Field, Policy, Weights
-from midstream.engine.routing.rates import Direction, MatchRates
+from midstream.engine.routing.policy import Decision, Field, Policy, Weights
+from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.report import RoutingReport, StreamRouting, describe_reason
 
 #: All directions, the one that is taken first at the front.
@@ -19,12 +20,27 @@ class Router:
     def __init__(self, policy: Policy, field: Field, rates: MatchRates):
         self.policy, self.field = policy, field
         self._rates = rates
-        self._version: int | None = None
+        self._version: tuple[int, int] | None = None
         self.changes = 0
-        self.weights: Weights = field.by_plan
-        self.order: Order = _sort(field.by_plan, field.by_plan)
-        if policy.looks_at_rates:
-            rates.watch(field.edges)
+        self.decision = Decision((field.by_plan,))
+        #: One order for each class of rows.
+        self.orders: tuple[Order, ...] = (_sort(field.by_plan, field.by_plan),)
+        self._watch()
+
+    def _watch(self) -> None:
+        if self.policy.looks_at_rates:
+            self._rates.watch(self.field.edges, self.policy.looks_at_content)
+
+    @property
+    def order(self) -> Order:
+        """The order of class 0."""
+        return self.orders[0]
+
+    @property
+    def shares(self) -> Sequence[float]:
+        """The share of each class."""
+        classes = self.decision.classes
+        return [1.0] if classes is None else self._rates.by_class.shares(classes.key_class)
 
     @property
     def holds_to_plan(self) -> bool:
@@ -32,41 +48,46 @@ class Router:
         return not self.policy.looks_at_rates
 
     def decide(self) -> bool:
-        """Decide for the next chunk; whether the order is another than before."""
-        if self.policy.looks_at_rates:
-            self._rates.watch(self.field.edges)
-        if self._version == self._rates.version and not self.policy.draws:
+        """Decide for the next chunk; whether an order is another than before."""
+        self._watch()
+        if self._version == self._rates.version_of_classes and not self.policy.draws:
             return False
-        self._version = self._rates.version
-        self.weights = self.policy.weigh(self.field, self._rates)
-        before, self.order = self.order, _sort(self.weights, self.field.by_plan, self._stalled())
-        self.changes += self.order != before
-        return self.order != before
+        self._version = self._rates.version_of_classes
+        before = self.orders, self.decision.classes
+        self.decision = self.policy.decide(self.field, self._rates)
+        stalled = self._stalled()
+        self.orders = tuple(_sort(weights, self.field.by_plan, stalled) for weights in self.decision.weights)
+        has_changed = before != (self.orders, self.decision.classes)
+        self.changes += has_changed
+        return has_changed
 
     def _stalled(self) -> frozenset[int]:
         """Inputs that rows go to last: as none of theirs come, what the others make is there when they come again."""
         return self._rates.stalled if self.policy.looks_at_rates else frozenset()
 
-    def report(self, aliases: Sequence[str], tree: Sequence[Edge], way_of: Callable[[int], str]) -> RoutingReport:
-        """What users see; `way_of` writes the way that rows of an input take."""
+    def report(self, aliases: Sequence[str], tree: Sequence[Edge], way_of: Callable[[int, int], str]) -> RoutingReport:
+        """What users see; `way_of` writes the way that rows of an input and a class take."""
         inputs = sorted({start for start, _ in self.order})
+        ways = [
+            StreamRouting(aliases[start], number, way_of(start, number), share, self._reason(aliases, start, number))
+            for start in inputs
+            for number, share in enumerate(self.shares)
+        ]
         return RoutingReport(
             policy=self.policy.name,
             tree=tuple((aliases[edge.left], aliases[edge.right]) for edge in tree),
-            streams=tuple(
-                StreamRouting(aliases[start], way_of(start), 1.0, self._reason(aliases, start)) for start in inputs
-            ),
+            streams=tuple(ways),
             changes=self.changes,
         )
 
-    def _reason(self, aliases: Sequence[str], start: int) -> str:
+    def _reason(self, aliases: Sequence[str], start: int, number: int) -> str:
         if self.holds_to_plan:
             return "as the plan says"
-        if self.weights is self.field.by_plan:
+        weights = self.decision.weights[number]
+        if weights is self.field.by_plan:
             return "as the plan says, until every edge was seen"
-        return describe_reason(
-            [(aliases[end], self.weights[begin, end]) for begin, end in self.order if begin == start]
-        )
+        ends = [end for begin, end in self.orders[number] if begin == start]
+        return describe_reason([(aliases[end], weights[start, end]) for end in ends])
 
 
 def _sort(weights: Weights, by_plan: Weights, last: frozenset[int] = frozenset()) -> Order:

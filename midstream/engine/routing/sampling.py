@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pyarrow.types as pat
+from numpy.typing import NDArray
 
 from midstream.cql.model import Query
 from midstream.engine.joins.access import HashPath, LoopPath
@@ -20,6 +22,8 @@ from midstream.engine.routing.rates import MatchRates
 from midstream.kernels.types import Layout
 from midstream.state.indexes import Ints
 from midstream.state.window import BaseWindow
+
+Floats = NDArray[np.float64]
 
 #: Rows of a sample: so many, or this share of the rows that have come if that is more.
 _SAMPLE, _SHARE = 128, 1 / 64
@@ -65,11 +69,19 @@ class Sampler:
         stride = len(delta) // size
         first = (self._rates.seed + self._rates.chunk) % stride
         places: Ints = np.arange(first, first + size * stride, stride)
+        classes = [at for at in self._windows[number].layout.classes if self._rates.counts_classes]
+        codes = {at: delta.codes(at)[places] for at in classes}
+        for at in classes:
+            self._rates.by_class.see(at, codes[at], pat.is_integer(self._query.key_classes[at].type))
         for edge in edges:
             probe = self._probes.get((edge, number))
             if probe is None:
                 probe = self._probes[edge, number] = _Probe(self._query, edge, number, self._windows)
-            self._rates.add((number, edge.other(number)), *probe.count(delta, places))
+            taken, found = probe.count(delta, places)
+            direction = (number, edge.other(number))
+            self._rates.add(direction, len(taken), float(found.sum()))
+            for at in classes:
+                self._rates.by_class.add(at, direction, codes[at][taken], found)
 
 
 class _Probe:
@@ -88,21 +100,29 @@ class _Probe:
             for path in self._paths
         ]
 
-    def count(self, delta: Delta, places: Ints) -> tuple[int, float]:
-        """How many of the rows at these places were probed, and how many partners they have."""
+    def count(self, delta: Delta, places: Ints) -> tuple[Ints, Floats]:
+        """Which of the rows at these places were probed, and how many partners each of them has."""
         window = self._window
         at = 1 if len(self._paths) > 1 and self._edge.classes not in window.hash_indexes else 0
         path, checks = self._paths[at], self._checks[at]
         first, share = None, 1.0
+        taken = np.arange(len(places))
         if isinstance(path, LoopPath):
-            places = places[:: max(1, len(places) // _LOOP_SAMPLE)]
+            taken = taken[:: max(1, len(places) // _LOOP_SAMPLE)]
             if len(window) > _LOOP_TRIES:
                 first, share = window.tail - _LOOP_TRIES, _LOOP_TRIES / len(window)
         ring = window.ring(None, first)
         block = Block(2, _ENOUGH, _ENOUGH)
-        probed = found = tried = 0
-        for begin in range(0, len(places), _PIECE):
-            piece = delta.at(places[begin : begin + _PIECE])
+        partners = np.zeros(len(taken))
+        probed = tried = 0
+
+        def count_block(ids: Ints) -> None:
+            rows = np.searchsorted(ids, block.content().rows[:, 0])
+            partners[probed : probed + len(ids)] += np.bincount(rows, minlength=len(ids))
+            block.count = 0
+
+        for begin in range(0, len(taken), _PIECE):
+            piece = delta.at(places[taken[begin : begin + _PIECE]])
             steps = join_with(path, window, ring, piece, Layout(1, 0), checks, block)
             while True:
                 try:
@@ -110,12 +130,10 @@ class _Probe:
                 except StopIteration as end:
                     tried += end.value
                     break
-                found += block.count
-                block.count = 0
-            found += block.count
-            block.count = 0
+                count_block(piece.ids)
+            count_block(piece.ids)
             probed += len(piece)
-            if max(found, tried) >= _ENOUGH:
+            if max(partners.sum(), tried) >= _ENOUGH:
                 break
         window.meter.slots_visited += tried
-        return probed, found / share
+        return taken[:probed], partners[:probed] / share

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from midstream.engine.routing.counts import Direction
 from midstream.engine.routing.edges import Edge
-from midstream.engine.routing.rates import Direction
 
 Rates = Mapping[Direction, float]
 
@@ -38,21 +38,23 @@ def find_tree(edges: Sequence[Edge], rates: Rates) -> tuple[Edge, ...]:
     return tuple(tree)
 
 
-def expect_work(tree: Sequence[Edge], rates: Rates, arriving: Mapping[int, float]) -> float:
-    """The combinations that rows make on their way over a tree, always going where the fewest partners are.
+def expect_work(
+    tree: Sequence[Edge], rates: Rates, arriving: Mapping[int, float], weights: Rates | None = None
+) -> float:
+    """The combinations that rows make on their way over a tree, always going where the lowest weight is.
 
-    `arriving` has the rows of each input.
+    `arriving` has the rows of each input; without weights they go where the fewest partners are.
 
     >>> tree = Edge(0, 1), Edge(1, 2)
     >>> expect_work(tree, {(0, 1): 2.0, (1, 2): 3.0, (1, 0): 1.0, (2, 1): 1.0}, {0: 10.0})
     80.0
     """
-    total = 0.0
+    by, total = rates if weights is None else weights, 0.0
     for start, rows in arriving.items():
         joined, made = frozenset((start,)), rows
         while leading := [edge for edge in tree if edge.leads_out_of(joined)]:
             ways = [(edge.inner_end(joined), edge.other(edge.inner_end(joined))) for edge in leading]
-            way = min(ways, key=lambda direction: rates[direction])
+            way = min(ways, key=lambda direction: by[direction])
             made *= rates[way]
             total += made
             joined |= {way[1]}

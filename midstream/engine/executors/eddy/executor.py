@@ -20,7 +20,6 @@ import numpy as np
 from midstream.cql.model import Query
 from midstream.engine.executors.eddy.guide import Guide
 from midstream.engine.executors.eddy.moving import Mover
-from midstream.engine.executors.eddy.routing import Routing
 from midstream.engine.executors.eddy.rule import insert
 from midstream.engine.executors.eddy.sizes import stair_stats
 from midstream.engine.executors.eddy.store import StairStore
@@ -139,11 +138,6 @@ class EddyExecutor:
         return self.guide.mover
 
     @property
-    def routing(self) -> Routing:
-        """Which edge combinations take."""
-        return self.guide.routing
-
-    @property
     def plan(self) -> Plan:
         """The plan, or the tree that the routing gives the rows of the largest input of the last chunk."""
         return self.guide.plan
@@ -199,28 +193,12 @@ class EddyExecutor:
 
     def _send(self, delta: Delta, results: Block, spare: _SpareBlocks) -> Iterator[None]:
         """Send rows of one input on until nothing is in flight; yields whenever the results have to be taken."""
-        store, guide = self.store, self.guide
         in_flight: dict[frozenset[int], Block] = {}
         joined = frozenset(delta.inputs)
         sent: Block | None = None
         while True:
-            edge = guide.routing.next_edge(joined)
-            end = edge.inner_end(joined)
-            insert(store, store.stair(end, edge), delta)
-            dual = store.stair(edge.other(end), edge)
-            guide.settle(dual, delta)
-            for entries in list(dual.contents()):
-                hop = store.hop(joined, dual, entries)
-                if hop.target == self._inputs:
-                    yield from hop.matches(delta, results)
-                    continue
-                block = in_flight.get(hop.target)
-                if block is None:
-                    block = in_flight[hop.target] = spare.take(len(hop.target), max(hop.least_block, 2 * len(delta)))
-                before = block.count
-                for _ in hop.matches(delta, block):
-                    raise AssertionError("only a block with a largest size has to be emptied")
-                guide.count_found(dual, entries, block.count - before)
+            for edge, part in self.guide.split(joined, delta):
+                yield from self._send_over(edge, joined, part, in_flight, results, spare)
             if sent is not None:
                 spare.give_back(sent)
             while in_flight:
@@ -232,7 +210,35 @@ class EddyExecutor:
                 spare.give_back(sent)
             else:
                 return
-            delta = Delta(store.order(joined), sent.content(), self._windows)
+            delta = Delta(self.store.order(joined), sent.content(), self._windows)
+
+    def _send_over(
+        self,
+        edge: Edge,
+        joined: frozenset[int],
+        delta: Delta,
+        in_flight: dict[frozenset[int], Block],
+        results: Block,
+        spare: _SpareBlocks,
+    ) -> Iterator[None]:
+        """Store combinations at their end of an edge and probe the other; what comes of it is in flight or a result."""
+        store = self.store
+        end = edge.inner_end(joined)
+        insert(store, store.stair(end, edge), delta)
+        dual = store.stair(edge.other(end), edge)
+        self.guide.settle(dual, delta)
+        for entries in list(dual.contents()):
+            hop = store.hop(joined, dual, entries)
+            if hop.target == self._inputs:
+                yield from hop.matches(delta, results)
+                continue
+            block = in_flight.get(hop.target)
+            if block is None:
+                block = in_flight[hop.target] = spare.take(len(hop.target), max(hop.least_block, 2 * len(delta)))
+            before = block.count
+            for _ in hop.matches(delta, block):
+                raise AssertionError("only a block with a largest size has to be emptied")
+            self.guide.count_found(dual, entries, block.count - before)
 
     def purge(self, horizon: int) -> None:
         """Forget what can never matter again, after the windows have forgotten their rows."""
@@ -303,7 +309,7 @@ class EddyExecutor:
 
     def state_stats(self) -> list[StateStats]:
         """The size of every STAIR, for each set of inputs that it has entries of or wants."""
-        return stair_stats(self.store, self.routing, self.plan, self.kind.moves_entries)
+        return stair_stats(self.store, self.guide.routings, self.plan, self.kind.moves_entries)
 
     # What is misplaced -----------------------------------------------------------------------------------------------
 

@@ -7,7 +7,9 @@ what is stored for it is joined ahead, some rows in every chunk: then it is ther
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+import numpy as np
 
 from midstream.cql.model import Query
 from midstream.engine.executors.eddy.moving import Mover
@@ -17,6 +19,7 @@ from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
 from midstream.engine.joins.combos import Delta
 from midstream.engine.routing.choice import Moves, RoutingChoice
+from midstream.engine.routing.classes import KeyClasses
 from midstream.engine.routing.edges import Edge, find_edges, order_edges
 from midstream.engine.routing.policy import Field
 from midstream.engine.routing.report import RoutingReport
@@ -26,6 +29,7 @@ from midstream.plan.nodes import notation_of
 from midstream.plan.tree import Plan
 
 _MOVED_AT_ONCE = 1 << 16
+_LEAST_ROUNDS = 4
 
 
 class Guide:
@@ -39,8 +43,9 @@ class Guide:
         by_plan = {direction: place for place, edge in enumerate(edges) for direction in edge.directions}
         self.router = Router(choice.policy, Field(edges, edges, by_plan), choice.rates)
         self._by_plan = self.router.order
-        self.routing = Routing(edges, self.router.order)
-        self.mover = Mover(store, self.routing) if moves_entries else None
+        self.classes: KeyClasses | None = None
+        self.routings: tuple[Routing, ...] = (Routing(edges, self.router.order),)
+        self.mover = Mover(store, self.routings) if moves_entries else None
         is_staged = self.mover is not None and choice.moves is Moves.IN_STAGES
         self._stages = Stages(self.mover) if self.mover is not None and is_staged else None
         self._trees: TreeSearch | None = None
@@ -51,15 +56,16 @@ class Guide:
     @property
     def plan(self) -> Plan:
         """The plan, or the tree that the routing gives the rows of the largest input of the last chunk."""
-        if self.router.order == self._by_plan:
+        if self.router.orders == (self._by_plan,):
             return self._given
-        return Plan(self._given.aliases, self.routing.tree_from(self._largest))
+        largest = max(enumerate(self.router.shares), key=lambda found: found[1])[0]
+        return Plan(self._given.aliases, self.routings[largest].tree_from(self._largest))
 
     def decide(self, arrived: Mapping[int, Delta]) -> None:
         """Ask the router which way the rows of a chunk take, and have entries moved after it."""
         self._largest = max(arrived, key=lambda number: len(arrived[number]))
         if self.router.decide():
-            self.routing = Routing(self.edges, self.router.order)
+            self._lay_ways()
             if self.mover is not None:
                 self._follow(self.mover)
         if self._stages is not None:
@@ -67,8 +73,29 @@ class Guide:
         if self.mover is not None and self._choice.rates.stalled:
             self._join_ahead(self.mover, sum(map(len, arrived.values())))
 
+    def _lay_ways(self) -> None:
+        """Make the routing of each class of rows."""
+        first, self.classes = self.router.order, self.router.decision.classes
+        keyed = frozenset[int]()
+        if self.classes is not None:
+            keyed = frozenset(self._query.key_classes[self.classes.key_class].inputs)
+        self.routings = tuple(Routing(self.edges, order, keyed, first) for order in self.router.orders)
+
+    def split(self, joined: frozenset[int], delta: Delta) -> Iterator[tuple[Edge, Delta]]:
+        """The edges that combinations of these inputs take, and those that take each; what goes one way is together."""
+        edges = [routing.next_edge(joined) for routing in self.routings]
+        numbers = None if len(set(edges)) == 1 or self.classes is None else self.classes.of(delta)
+        if numbers is None:
+            yield edges[0], delta
+            return
+        for edge in dict.fromkeys(edges):
+            own = [number for number, other in enumerate(edges) if other == edge]
+            places = np.flatnonzero(np.isin(numbers, own))
+            if len(places):
+                yield edge, delta.at(places)
+
     def _follow(self, mover: Mover) -> None:
-        mover.follow(self.routing)
+        mover.follow(self.routings, self.classes)
         if self._stages is not None:
             self._stages.follow(mover.wanted())
         elif self._choice.moves is Moves.AT_ONCE:
@@ -106,21 +133,27 @@ class Guide:
 
     def count_found(self, stair: Stair, entries: frozenset[int], found: int) -> None:
         """A probe has found so many combinations, to be sent on, by entries of a STAIR over these inputs."""
-        if self._stages is not None and entries != self.routing.climb(stair.stream, stair.edge).wanted:
+        if self._stages is not None and self._stages.is_misplaced(stair, entries):
             self._stages.lose(stair, found)
 
     def move_all(self) -> None:
         """Move everything that is misplaced."""
-        assert self.mover is not None, "nothing is misplaced where nothing moves"
-        while not self.mover.is_done:
-            self.mover.move_some(_MOVED_AT_ONCE)
+        mover = self.mover
+        assert mover is not None, "nothing is misplaced where nothing moves"
+        # Where rows of different classes take different ways, what one of them builds on may be misplaced for another,
+        # so that moving could go on for ever.
+        most = mover.rows_moved + _LEAST_ROUNDS * mover.count_misplaced() + _MOVED_AT_ONCE
+        while not mover.is_done and (self.classes is None or mover.rows_moved < most):
+            mover.move_some(_MOVED_AT_ONCE)
 
     def report(self) -> RoutingReport:
         """What users see."""
         aliases = self._given.aliases
-        return self.router.report(
-            aliases, self.edges, lambda start: notation_of(self.routing.tree_from(start), aliases)
-        )
+
+        def way_of(start: int, number: int) -> str:
+            return notation_of(self.routings[number].tree_from(start), aliases)
+
+        return self.router.report(aliases, self.edges, way_of)
 
     def edges_text(self) -> str:
         """The edges as pairs of aliases."""

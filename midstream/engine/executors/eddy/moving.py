@@ -11,7 +11,7 @@ somebody else's to say: a migration with its budget, or `stages`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from midstream.engine.executors.eddy.rule import insert
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
 from midstream.engine.joins.combos import Delta, heads_of
+from midstream.engine.routing.classes import KeyClasses
 from midstream.engine.routing.edges import Edge
 from midstream.state.indexes import Ints
 from midstream.state.join_state import Access
@@ -29,18 +30,20 @@ from midstream.state.join_state import Access
 class Mover:
     """Moves the entries of STAIRs to where a routing wants them. It counts rows that moved and what came of them."""
 
-    def __init__(self, store: StairStore, routing: Routing):
+    def __init__(self, store: StairStore, routings: Sequence[Routing]):
         self._store = store
         self.rows_moved = 0
         self.entries_made = 0
         #: Combinations that promotions have found on the way.
         self.found = 0
-        self.follow(routing)
+        self.follow(routings, None)
 
-    def follow(self, routing: Routing) -> None:
-        """From now on a routing wants entries elsewhere."""
-        self._climbs = {key: routing.climb(*key) for key in self._store.stairs}
-        self._in_order = sorted(self._store.stairs.values(), key=lambda stair: len(self._climb(stair).wanted))
+    def follow(self, routings: Sequence[Routing], classes: KeyClasses | None) -> None:
+        """From now on routings, one for each class of rows, want entries elsewhere."""
+        self._classes = classes
+        self._climbs = {key: [routing.climb(*key) for routing in routings] for key in self._store.stairs}
+        self._wanted = {key: frozenset(climb.wanted for climb in climbs) for key, climbs in self._climbs.items()}
+        self._in_order = sorted(self._store.stairs.values(), key=lambda stair: min(map(len, self.wanted_by(stair))))
 
     def count_on_from(self, other: Mover) -> None:
         """Add what another mover has counted."""
@@ -48,17 +51,18 @@ class Mover:
         self.entries_made += other.entries_made
         self.found += other.found
 
-    def wanted(self) -> dict[tuple[int, Edge], frozenset[int]]:
-        """The inputs of the entries that each STAIR should hold."""
-        return {key: climb.wanted for key, climb in self._climbs.items()}
+    def wanted(self) -> dict[tuple[int, Edge], frozenset[frozenset[int]]]:
+        """The sets of inputs of the entries that each STAIR should hold."""
+        return self._wanted
 
-    def _climb(self, stair: Stair) -> Climb:
-        return self._climbs[stair.stream, stair.edge]
+    def wanted_by(self, stair: Stair) -> frozenset[frozenset[int]]:
+        """The sets of inputs of the entries that a STAIR should hold, for rows of one class or another."""
+        return self._wanted[stair.stream, stair.edge]
 
     def misplaced(self, stair: Stair) -> list[frozenset[int]]:
         """The sets of inputs that a STAIR has entries of and does not want."""
-        wanted = self._climb(stair).wanted
-        return [inputs for inputs in stair.contents() if inputs != wanted]
+        wanted = self.wanted_by(stair)
+        return [inputs for inputs in stair.contents() if inputs not in wanted]
 
     def count_misplaced(self) -> int:
         """All misplaced entries, those included that have expired and were not collected yet."""
@@ -76,9 +80,9 @@ class Mover:
     def forget_dead(self) -> None:
         """Give up states of misplaced combinations that have all expired; they have just been purged."""
         for stair in self._in_order:
-            wanted = self._climb(stair).wanted
+            wanted = self.wanted_by(stair)
             for inputs, state in list(stair.states.items()):
-                if inputs != wanted and len(state) == 0:
+                if inputs not in wanted and len(state) == 0:
                     del stair.states[inputs]
 
     def settle(self, stair: Stair, delta: Delta, limit: int | None = None) -> None:
@@ -96,8 +100,10 @@ class Mover:
         """Whether no loop leads to the entries of a STAIR, nor to those that they would be joined with."""
         if stair.path.access is Access.LOOP:
             return False
-        climb = self._climb(stair)
-        duals = (self._beyond(inputs, via) for inputs, via in zip(climb.sets, climb.edges, strict=False))
+        climbs = self._climbs[stair.stream, stair.edge]
+        duals = (
+            self._beyond(inputs, via) for climb in climbs for inputs, via in zip(climb.sets, climb.edges, strict=False)
+        )
         return all(not self.misplaced(dual) or self.is_found_by_key(dual) for dual in duals)
 
     def _beyond(self, joined: frozenset[int], edge: Edge) -> Stair:
@@ -135,10 +141,22 @@ class Mover:
         return np.unique(state.rows_of(stair.stream, state.first(limit)))
 
     def _move(self, stair: Stair, rows: Ints) -> None:
-        """Move all misplaced entries of a STAIR that have one of these rows of its input."""
+        """Move all misplaced entries of a STAIR that have one of these rows of its input, each class on its way."""
+        climbs = self._climbs[stair.stream, stair.edge]
+        numbers = None
+        if len(rows) and self._classes is not None:
+            numbers = self._classes.of(Delta.of_rows(stair.stream, rows, self._store.windows))
+        if numbers is None:
+            self._move_along(stair, climbs[0], rows)
+            return
+        for climb in dict.fromkeys(climbs):
+            own = [number for number, other in enumerate(climbs) if other == climb]
+            self._move_along(stair, climb, rows[np.isin(numbers, own)])
+
+    def _move_along(self, stair: Stair, climb: Climb, rows: Ints) -> None:
         if len(rows) == 0:
             return
-        store, climb = self._store, self._climb(stair)
+        store = self._store
         waiting: dict[frozenset[int], list[Delta]] = {inputs: [] for inputs in climb.sets}
         for inputs in self.misplaced(stair):
             taken = take_out(store, stair, inputs, rows)

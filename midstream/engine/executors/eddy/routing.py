@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from midstream.engine.routing.counts import Direction
 from midstream.engine.routing.edges import Edge
-from midstream.engine.routing.rates import Direction
 from midstream.engine.routing.router import Order
 from midstream.plan.nodes import Join, Leaf, Node
 
@@ -31,11 +31,21 @@ class Climb:
 
 
 class Routing:
-    """`edges` are those of a spanning tree; `order` has both directions of each, the preferred ones first."""
+    """`edges` are those of a spanning tree; `order` has both directions of each, the preferred ones first.
 
-    def __init__(self, edges: Sequence[Edge], order: Order):
+    It is that of one class of rows. Combinations that have none of the inputs `keyed` do not show their class yet, and
+    go by the order `before`.
+    """
+
+    def __init__(
+        self, edges: Sequence[Edge], order: Order, keyed: frozenset[int] = frozenset(), before: Order | None = None
+    ):
         self.edges = tuple(edges)
         self._places: Mapping[Direction, int] = {direction: place for place, direction in enumerate(order)}
+        self._places_before = self._places
+        if before is not None:
+            self._places_before = {direction: place for place, direction in enumerate(before)}
+        self._keyed = keyed
         self._inputs = frozenset(number for direction in order for number in direction)
         self._next: dict[frozenset[int], Edge] = {}
         self._climbs: dict[tuple[int, Edge], Climb] = {}
@@ -50,7 +60,8 @@ class Routing:
 
     def _place(self, joined: frozenset[int], edge: Edge) -> int:
         end = edge.inner_end(joined)
-        return self._places[end, edge.other(end)]
+        places = self._places_before if joined.isdisjoint(self._keyed) else self._places
+        return places[end, edge.other(end)]
 
     def climb(self, stream: int, edge: Edge) -> Climb:
         """What the STAIR of a stream on an edge should hold, and how its rows get there.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from midstream.engine.executors.eddy.routing import Routing
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
@@ -10,7 +12,7 @@ from midstream.plan.nodes import Leaf, quoted
 from midstream.plan.tree import Plan
 
 
-def stair_stats(store: StairStore, routing: Routing, plan: Plan, counts_misplaced: bool) -> list[StateStats]:
+def stair_stats(store: StairStore, routings: Sequence[Routing], plan: Plan, counts_misplaced: bool) -> list[StateStats]:
     """First what is not as the plan has it, then the plan's own states in its order.
 
     A line is called after the STAIR's input, the other end of its edge and the inputs of the entries: ``s to t: r s``.
@@ -20,14 +22,14 @@ def stair_stats(store: StairStore, routing: Routing, plan: Plan, counts_misplace
     misplaced: list[StateStats] = []
     wanted: list[tuple[int, StateStats]] = []
     for stair in store.stairs.values():
-        wants = routing.climb(stair.stream, stair.edge).wanted
-        for inputs in {*stair.contents(), wants}:
+        wants = {routing.climb(stair.stream, stair.edge).wanted for routing in routings}
+        for inputs in {*stair.contents(), *wants}:
             order = [number for number in leaves if number in inputs]
             aliases = tuple(plan.aliases[number] for number in order)
             rows, size = _size(stair, inputs)
-            holes = rows if counts_misplaced and inputs != wants else 0
+            holes = rows if counts_misplaced and inputs not in wants else 0
             stats = StateStats(_name(stair, plan, aliases), "stair", rows, size, holes, aliases)
-            if inputs == wants:
+            if inputs in wants:
                 wanted.append((place_of.get(inputs, -1), stats))
             else:
                 misplaced.append(stats)

@@ -32,7 +32,7 @@ _DEAREST = 64.0
 class _Account:
     """What a STAIR wants, what its misplaced entries have cost, what a row cost to move, and a factor on that."""
 
-    wanted: frozenset[int]
+    wanted: frozenset[frozenset[int]]
     changed: int = 0
     lost: float = 0.0
     price: float = _PRICE
@@ -56,18 +56,22 @@ class Stages:
         self._chunk = 0
         self.follow(mover.wanted())
 
-    def follow(self, wanted: Mapping[tuple[int, Edge], frozenset[int]]) -> None:
+    def follow(self, wanted: Mapping[tuple[int, Edge], frozenset[frozenset[int]]]) -> None:
         """The STAIRs want these sets of inputs from now on."""
-        for key, inputs in wanted.items():
-            account = self._accounts.setdefault(key, _Account(inputs))
-            if account.wanted != inputs:
+        for key, sets in wanted.items():
+            account = self._accounts.setdefault(key, _Account(sets))
+            if account.wanted != sets:
                 is_soon = account.changed and self._chunk - account.changed < _SOON
                 account.factor = min(_DEAREST, 2 * account.factor) if is_soon else max(1.0, account.factor / 2)
-                account.wanted, account.changed, account.lost = inputs, self._chunk, 0.0
+                account.wanted, account.changed, account.lost = sets, self._chunk, 0.0
 
     def next_chunk(self) -> None:
         """Another chunk begins."""
         self._chunk += 1
+
+    def is_misplaced(self, stair: Stair, inputs: frozenset[int]) -> bool:
+        """Whether a STAIR does not want entries of these inputs."""
+        return inputs not in self._accounts[stair.stream, stair.edge].wanted
 
     def lose(self, stair: Stair, count: int) -> None:
         """So many combinations have come up from misplaced entries of a STAIR."""

@@ -1,0 +1,99 @@
+"""Rates by class: for each key class that a row has, how many partners the rows of each of its classes find.
+
+All key classes are counted side by side; a policy says by which of them it pays to tell rows apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from midstream.engine.routing.classes import KeyClasses, make_classes
+from midstream.engine.routing.counts import Count, Direction
+from midstream.state.indexes import Ints
+
+#: Codes of a key class that are kept to make classes of.
+_KEPT = 512
+#: Classes are made anew when one of them has more than this share of what has come lately.
+_TOO_MUCH = 0.6
+
+
+class ClassRates:
+    """What was sampled of each class. `version` changes with classes and settled rates."""
+
+    #: Codes of a key class that are needed to make classes of them.
+    needed = 128
+
+    def __init__(self) -> None:
+        self.classes: dict[int, KeyClasses] = {}
+        self.version = 0
+        self._codes: dict[int, Ints] = {}
+        self._counts: dict[tuple[int, Direction, int], Count] = {}
+
+    def see(self, key_class: int, codes: Ints, are_numbers: bool) -> None:
+        """Codes of a key class were sampled."""
+        kept = np.concatenate((self._codes.get(key_class, np.empty(0, np.int64)), codes))[-_KEPT:]
+        self._codes[key_class] = kept
+        if len(kept) < self.needed:
+            return
+        classes = self.classes.get(key_class)
+        if classes is not None:
+            shares = np.bincount(classes.of_codes(kept), minlength=len(classes)) / len(kept)
+            if classes.heavy or shares.max() <= _TOO_MUCH:
+                return
+        made = make_classes(key_class, kept, are_numbers)
+        if made is not None and made != classes:
+            self.classes[key_class] = made
+            self._counts = {key: count for key, count in self._counts.items() if key[0] != key_class}
+            self.version += 1
+
+    def add(self, key_class: int, direction: Direction, codes: Ints, found: NDArray[np.float64]) -> None:
+        """Rows with these codes have found so many partners each."""
+        classes = self.classes.get(key_class)
+        if classes is None:
+            return
+        numbers = classes.of_codes(codes)
+        rows = np.bincount(numbers, minlength=len(classes))
+        partners = np.bincount(numbers, weights=found, minlength=len(classes))
+        for number in np.flatnonzero(rows).tolist():
+            count = self._counts.setdefault((key_class, direction, number), Count())
+            count.add(int(rows[number]), float(partners[number]))
+            if count.sampled >= 1:
+                self.version += count.settle(count.found / count.sampled)
+
+    def rate(self, key_class: int, direction: Direction, number: int) -> float | None:
+        """The settled rate of a class; None if nothing is known."""
+        count = self._counts.get((key_class, direction, number))
+        return None if count is None else count.settled
+
+    def shares(self, key_class: int) -> list[float]:
+        """The share of each class in the codes that were sampled lately."""
+        classes = self.classes[key_class]
+        counts = np.bincount(classes.of_codes(self._codes[key_class]), minlength=len(classes))
+        return [float(count / counts.sum()) for count in counts]
+
+    def to_json(self) -> dict[str, Any]:
+        """What a snapshot keeps."""
+        counts = [
+            [key_class, *direction, number, count.sampled, count.found, count.settled]
+            for (key_class, direction, number), count in sorted(self._counts.items())
+        ]
+        return {
+            "classes": [classes.to_json() for classes in self.classes.values()],
+            "codes": [[key_class, codes.tolist()] for key_class, codes in self._codes.items()],
+            "counts": counts,
+        }
+
+    def from_json(self, stored: Mapping[str, Any]) -> None:
+        """Go on from what a snapshot kept."""
+        classes = [KeyClasses.from_json(kept) for kept in stored["classes"]]
+        self.classes = {kept.key_class: kept for kept in classes}
+        self._codes = {key_class: np.array(codes, np.int64) for key_class, codes in stored["codes"]}
+        self._counts = {
+            (key_class, (start, end), number): Count(*counted)
+            for key_class, start, end, number, *counted in stored["counts"]
+        }
+        self.version += 1
