@@ -32,6 +32,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "strategy": tuple(strategy.name for strategy in STRATEGIES),
     "demand": ("off",),
     "adaptive": (False,),
+    "overload": ("refuse", "shed"),
     "late": ("count", "keep"),
 }
 
@@ -45,6 +46,7 @@ class EngineKeywords(TypedDict, total=False):
     seed: int | None
     demand: str
     memory_limit: int | str | None
+    overload: str
     adaptive: bool
     late: str
     late_limit: int
@@ -70,6 +72,7 @@ class EngineOptions:
     seed: int | None = None
     demand: str = "off"
     memory_limit: int | str | None = None
+    overload: str = "refuse"
     adaptive: bool = False
     late: str = "count"
     late_limit: int = DEFAULT_LATE_LIMIT

@@ -16,10 +16,10 @@ from midstream.cql.model import Query
 from midstream.cql.parse import query as parse_query
 from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.registry import check_keys, check_routing, find_executor, go_by_routing
-from midstream.engine.input.intake import Intake, WatermarkLike, name_tables
+from midstream.engine.input.intake import WatermarkLike, name_tables
 from midstream.engine.life import Life, problem_text
 from midstream.engine.memory.limit import read_limit
-from midstream.engine.push_loop import PushLoop
+from midstream.engine.push_loop import Checked, PushLoop
 from midstream.engine.routing.choice import StoredRouting
 from midstream.engine.routing.fixed import Fixed
 from midstream.engine.routing.policy import Policy
@@ -65,7 +65,8 @@ class Engine:
     decides chunk by chunk which way rows take; the plan is the first one), `seed` (of what is drawn there), `tables`
     (static tables by name), `late` (``"keep"`` to offer refused rows through `take_late`, up to `late_limit` a stream),
     `max_jump` (refuse rows further ahead of their stream than this), `memory_limit` (bytes that everything it keeps may
-    take, or text such as ``"2GB"``). One thread at a time may use an engine.
+    take, or text such as ``"2GB"``), `overload` (``"shed"`` to drop rows for which that is too little, where
+    ``"refuse"`` refuses the push). One thread at a time may use an engine.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Engine:
         jump, kept = options.longest_jump, options.rows_kept
         self._loop = PushLoop(query, plan, kind, longest_jump=jump, late_limit=kept, rates=rates)
         self._pipeline = self._loop.pipeline
+        self._pipeline.memory.may_shed = options.overload == "shed"
         self._migrations = Migrations(STRATEGIES)
         self._life = Life.OPEN
         self._problem = ""
@@ -119,8 +121,8 @@ class Engine:
         """
         pieces = list(self.push_batches(data, watermark))
         if len(pieces) == 1:
-            return pieces[0]
-        return pa.concat_tables(pieces) if pieces else self.query.no_results
+            return self._loop.note_shed(pieces[0])
+        return self._loop.note_shed(pa.concat_tables(pieces) if pieces else self.query.no_results)
 
     def run(self, batches: Batches) -> Run:
         """Push one batch after the other; gives an iterator over their results, one table each.
@@ -161,7 +163,7 @@ class Engine:
         self._check_open()
         return self._run(self._loop.receive(data, watermark), self._moves)
 
-    def _run(self, intake: Intake, moves: int) -> Iterator[pa.Table]:
+    def _run(self, checked: Checked, moves: int) -> Iterator[pa.Table]:
         if self._moves != moves:
             raise EngineError(
                 "push_batches: the engine has moved on since this push was checked; call push_batches again, "
@@ -171,7 +173,7 @@ class Engine:
         self._life = Life.PUSHING
         self._moves += 1
         try:
-            yield from self._loop.take(intake)
+            yield from self._loop.take(checked)
         except GeneratorExit:
             self._life = Life.ABANDONED
             raise

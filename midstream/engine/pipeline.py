@@ -8,6 +8,7 @@ what can never matter again is purged.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from midstream.engine.joins.backlog import Backlog, is_static
 from midstream.engine.joins.combos import Delta
 from midstream.engine.lane import CatchUp, Lane, SingleLane
 from midstream.engine.memory.memory import Memory
+from midstream.engine.memory.shedding import Admission
 from midstream.engine.operators.held import HeldBack
 from midstream.engine.operators.lower import LowerOperators
 from midstream.engine.operators.results import ResultBuilder
@@ -69,8 +71,8 @@ class Pipeline:
         self._query = query
         self.rates = MatchRates() if rates is None else rates
         self._make_stage = make_stage
-        self.memory = Memory(query, self, late_bytes)
         self.readers = [InputReader(query, number) for number in range(len(query.inputs))]
+        self.memory = Memory(query, self, late_bytes)
         self.meter = Meter()
         self._dropped = Dropped(query.streams)
         self._begin_empty(plan, kind)
@@ -165,14 +167,15 @@ class Pipeline:
                 for _ in self._process({number: reading.rows}):
                     raise AssertionError("static tables alone have no results")
 
-    def take(self, accepted: dict[str, StreamRows], watermark: int) -> Iterator[pa.Table]:
+    def take(self, admission: Admission, watermark: int) -> Iterator[pa.Table]:
         """Take in the rows of a push, after which the watermark will be `watermark`; yields result tables."""
         before = self._running
-        if self._query.tracks_arrivals and accepted:
-            accepted = {stream: sort_by_time(rows) for stream, rows in accepted.items()}
+        if self._query.tracks_arrivals and admission.accepted:
+            accepted = {stream: sort_by_time(rows) for stream, rows in admission.accepted.items()}
             number_arrivals(accepted, self._next_arrival)
             self._next_arrival += sum(len(rows) for rows in accepted.values())
-        for chunk in self.memory.take_chunks(accepted):
+            admission = replace(admission, accepted=accepted)
+        for chunk in self.memory.take_chunks(admission):
             readings = self._read(chunk.rows)
             self._count_dropped(chunk.rows, readings)
             yield from self._process({number: reading.rows for number, reading in readings.items()})
@@ -200,12 +203,14 @@ class Pipeline:
             numbers = None
             if rows.arrivals is not None:
                 numbers = Numbers(rows.arrivals, self._next_ordinals[relation.source])
-            readings[number] = self.readers[number].read(rows.columns, rows.times, numbers)
+            readings[number] = self.readers[number].read(rows.columns, rows.times, numbers, rows.kept)
         for stream, rows in rows_of.items():
             self._next_ordinals[stream] += len(rows)
         return readings
 
     def _count_dropped(self, rows_of: Mapping[str, StreamRows], readings: Mapping[int, Reading]) -> None:
+        for number, reading in readings.items():
+            self.memory.shedder.note_shed(number, rows_of[self._query.inputs[number].source], reading, self._horizon)
         for stream, rows in rows_of.items():
             if len(rows):
                 own = [reading for number, reading in readings.items() if self._query.inputs[number].source == stream]
@@ -247,6 +252,10 @@ class Pipeline:
         """Accepted rows that no alias of their stream has kept, by stream and reason."""
         return self._dropped.to_json()
 
+    def count_shed(self) -> int:
+        """How many rows were shed."""
+        return self._dropped.count_shed()
+
     def snapshot(self, meta: dict[str, Any]) -> Snapshot:
         """What `go_on` needs, with what others remember in `meta`."""
         numbers = {
@@ -254,6 +263,7 @@ class Pipeline:
             "next_arrival": self._next_arrival,
             "next_ordinals": self._next_ordinals,
             "dropped": self._dropped.to_json(),
+            "shedding": self.memory.shedder.to_json(),
         }
         inputs = zip(self._query.inputs, self._windows, strict=True)
         tables = {relation.alias: make_window_table(window, self._horizon) for relation, window in inputs}
@@ -266,6 +276,8 @@ class Pipeline:
         self._next_arrival = numbers["next_arrival"]
         self._next_ordinals = dict(numbers["next_ordinals"])
         self._dropped.from_json(numbers["dropped"])
+        if "shedding" in numbers:
+            self.memory.shedder.from_json(numbers["shedding"])
         for number, relation in enumerate(self._query.inputs):
             ordinal, stored = self._next_ordinals.get(relation.source, 0), snapshot.windows[relation.alias]
             rows = read_stored_rows(self.readers[number], relation.alias, stored, self._horizon, ordinal)

@@ -2,9 +2,9 @@
 
 ::
 
-    data, watermark -> receive -> Intake -> take -> result tables
-                                              |
-                                              watermark, rows in and out, refused rows
+    data, watermark -> receive -> Checked -> take -> result tables
+                                               |
+                                               watermark, rows in and out, refused rows
 
 `receive` changes nothing. What `take` has begun has to be taken to its end.
 """
@@ -12,7 +12,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -21,11 +22,22 @@ from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.input.event_time import LATE
 from midstream.engine.input.intake import Intake, Receiver, WatermarkLike
 from midstream.engine.input.watermark import NONE_YET, Watermark
+from midstream.engine.memory.shedding import Admission
 from midstream.engine.pipeline import Pipeline
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.stats import EngineStats
 from midstream.plan import Plan
 from midstream.tables import TableLike
+
+#: In the metadata of a result's schema: how many rows were shed so far, if any were.
+SHED_KEY = b"midstream.shed"
+
+
+class Checked(NamedTuple):
+    """A push that was checked: what was given, and how its rows may enter."""
+
+    intake: Intake
+    admission: Admission
 
 
 class PushLoop:
@@ -54,22 +66,28 @@ class PushLoop:
         self,
         data: Mapping[str, TableLike],
         watermark: WatermarkLike | Mapping[str, WatermarkLike] | None = None,
-    ) -> Intake:
+    ) -> Checked:
         """Check a push; an error if it cannot be understood, or does not fit into the memory there is."""
         intake = self._receiver.receive(data, watermark, self.watermark)
-        self.pipeline.memory.check(intake.accepted, lambda: self.watermark.after(intake.maxima, intake.watermark))
-        return intake
+        to_come = partial(self.watermark.after, intake.maxima, intake.watermark)
+        return Checked(intake, self.pipeline.memory.admit(intake.accepted, to_come))
 
-    def take(self, intake: Intake) -> Iterator[pa.Table]:
+    def take(self, checked: Checked) -> Iterator[pa.Table]:
         """Take in a checked push; yields result tables."""
+        intake = checked.intake
         to_come = self.watermark.after(intake.maxima, intake.watermark)
-        for table in self.pipeline.take(intake.accepted, to_come):
+        for table in self.pipeline.take(checked.admission, to_come):
             self._rows_out += table.num_rows
-            yield table
+            yield self.note_shed(table)
         self._count(intake)
         self.watermark.advance(intake.maxima, intake.watermark)
         if intake.refused_rows:
             self.pipeline.memory.hold()
+
+    def note_shed(self, table: pa.Table) -> pa.Table:
+        """A result table, whose schema tells that it is not complete if rows were shed."""
+        shed = self.pipeline.count_shed()
+        return table.replace_schema_metadata({**(table.schema.metadata or {}), SHED_KEY: str(shed)}) if shed else table
 
     def _count(self, intake: Intake) -> None:
         for stream, rows in intake.accepted.items():
@@ -99,7 +117,7 @@ class PushLoop:
         released = self.pipeline.release()
         self._rows_out += released.num_rows
         self.pipeline.clear()
-        return released
+        return self.note_shed(released)
 
     def stats(self) -> EngineStats:
         """Counters, and the size of every state."""
@@ -141,6 +159,6 @@ class PushLoop:
 
     def go_on_from(self, rows: Mapping[str, TableLike], watermark: WatermarkLike) -> None:
         """Go on after rows whose results are out already, from a watermark that is explicit from now on."""
-        known = self.receive(rows)
+        known = self.receive(rows).intake
         self.watermark.advance(known.maxima, self._receiver.moment(watermark, "resume"))
         self.pipeline.go_on_from(known.accepted, self.watermark.current)

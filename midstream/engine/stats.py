@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from midstream.engine.input.dropped import SHED
+
 
 @dataclass(frozen=True)
 class StateStats:
@@ -39,7 +41,7 @@ class MemoryStats:
     missing. `over` is the most that was held beyond the limit at the end of a chunk, before it was evicted; where
     windows, output and late rows alone are more than the limit, it stays. `evictions` counts how often a state lost
     entries, `evicted` the entries, and `refilled` those filled in, also for migrations. `states_off` counts the states
-    that keep nothing.
+    that keep nothing. `kept_share` is the share of new rows that is not shed at present.
     """
 
     limit: int
@@ -53,6 +55,7 @@ class MemoryStats:
     evicted: int
     refilled: int
     states_off: int
+    kept_share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,9 @@ class EngineStats:
     """Counters since the engine was made, and what it holds now.
 
     `rows_in` counts accepted rows, `late` and `rejected` the others, by stream. `dropped` counts those of the accepted
-    rows that are in no window, because a filter or a null in a key keeps them out of every result. `watermark` is in
-    microseconds, and `held_back_by` names the stream that keeps it from moving on. `memory` is there with a limit.
+    rows that are in no window, because a filter or a null in a key keeps them out of every result, or because they were
+    shed. `watermark` is in microseconds, and `held_back_by` names the stream that keeps it from moving on. `memory` is
+    there with a limit.
     """
 
     rows_in: dict[str, int]
@@ -76,9 +80,16 @@ class EngineStats:
     work: Work
     memory: MemoryStats | None = None
 
+    @property
+    def shed(self) -> dict[str, int]:
+        """Rows that were dropped because memory was too small for them, by stream: results with them are missing."""
+        return {stream: reasons.get(SHED, 0) for stream, reasons in self.dropped.items()}
+
     def __repr__(self) -> str:
         rejected = sum(sum(reasons.values()) for reasons in self.rejected.values())
         rows = f"rows_in={sum(self.rows_in.values())} rows_out={self.rows_out}"
         refused = f"late={sum(self.late.values())} rejected={rejected}"
+        if any(self.shed.values()):
+            refused += f" shed={sum(self.shed.values())}"
         watermark = f"watermark={self.watermark} held_back_by={self.held_back_by!r}"
         return f"<midstream.EngineStats {rows} {refused} {watermark} state_bytes={self.state_bytes}>"

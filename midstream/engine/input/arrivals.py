@@ -6,7 +6,7 @@ results need. A row whose key or band value is null can never join and goes no f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,11 +25,22 @@ from midstream.state.window import PayloadName, WindowLayout, WindowRows
 
 @dataclass(frozen=True)
 class Reading:
-    """What an input has read: which rows passed its filters, which of them it kept (None: all), and what of these."""
+    """What an input has read: which rows passed its filters, which have no null in a key, and which it has kept.
+
+    None stands for all rows. `rows` are those that it has kept: all that can join, unless some were shed.
+    """
 
     rows: WindowRows
     passed: NDArray[np.bool_] | None
+    joinable: NDArray[np.bool_] | None
     kept: NDArray[np.bool_] | None
+
+    def count_shed(self) -> int:
+        """How many rows that could join were not kept."""
+        if self.kept is None:
+            return 0
+        joinable = len(self.kept) if self.joinable is None else int(np.count_nonzero(self.joinable))
+        return joinable - len(self.rows)
 
 
 class InputReader:
@@ -80,32 +91,36 @@ class InputReader:
         #: The columns of the source that this input reads.
         self.needed = tuple(name for name in schema.names if name in names)
 
-    def read(self, columns: Mapping[str, pa.Array], times: Ints | None, numbers: Numbers | None) -> Reading:
+    def read(
+        self,
+        columns: Mapping[str, pa.Array],
+        times: Ints | None,
+        numbers: Numbers | None,
+        allowed: NDArray[np.bool_] | None = None,
+    ) -> Reading:
         """What the input keeps of accepted rows. `times` is None for a static table.
 
-        `numbers` are those of all the rows, and needed only where the layout tracks arrivals.
+        `numbers` are those of all the rows, and needed only where the layout tracks arrivals. `allowed` are the rows
+        that are not shed (None: all).
         """
         length = len(next(iter(columns.values()))) if times is None else len(times)
         named = {(self._number, name): columns[name] for name in self.needed}
-        passed = kept = self._passed(named, length)
+        passed = self._passed(named, length)
         if passed is not None:
             chosen = pa.array(passed)
             named = {place: values.filter(chosen) for place, values in named.items()}
             length = int(np.count_nonzero(passed))
         values = {at: evaluator.chunks(named, length) for at, (_, evaluator) in self._keys.items()}
         bands = {at: evaluator.chunks(named, length) for at, evaluator in self._bands.items()}
-        joinable = _all_valid([*values.values(), *bands.values()])
-        if joinable is not None:
-            chosen = pa.array(joinable)
+        valid = _all_valid([*values.values(), *bands.values()])
+        stays = _all_set(valid, allowed if allowed is None or passed is None else allowed[passed])
+        if stays is not None:
+            chosen = pa.array(stays)
             named = {place: array.filter(chosen) for place, array in named.items()}
             values = {at: array.filter(chosen) for at, array in values.items()}
             bands = {at: array.filter(chosen) for at, array in bands.items()}
-            length = int(np.count_nonzero(joinable))
-            if passed is None:
-                kept = joinable
-            else:
-                kept = passed.copy()
-                kept[passed] = joinable
+            length = int(np.count_nonzero(stays))
+        kept = _chosen_of(passed, stays)
         payload: dict[PayloadName, pa.Array | pa.ChunkedArray] = {at: values[at] for at in self._computed}
         payload.update({name: named[self._number, name] for name in self._input.columns})
         if times is None:
@@ -123,7 +138,15 @@ class InputReader:
         if self.layout.tracks_arrivals:
             assert numbers is not None
             numbers.give(arrived, kept)
-        return Reading(arrived, passed, kept)
+        return Reading(arrived, passed, _chosen_of(passed, valid), kept)
+
+    def find_key_codes(self, columns: Mapping[str, pa.Array], length: int) -> Iterator[Ints]:
+        """The codes of each key of so many rows, filters or not; a null has the code 0."""
+        named = {(self._number, name): columns[name] for name in self.needed}
+        for _, evaluator in self._keys.values():
+            values = evaluator.chunks(named, length)
+            codes, valid = codes_of(values), _all_valid([values])
+            yield codes.copy() if valid is None else np.where(valid, codes, 0)
 
     def _passed(self, named: Mapping[tuple[int, str], pa.Array], length: int) -> NDArray[np.bool_] | None:
         passed: NDArray[np.bool_] | None = None
@@ -152,6 +175,22 @@ class Numbers:
         rows.ordinals = ordinals if kept is None else ordinals[kept]
         rows.stream_arrivals = self._arrivals
         rows.first_ordinal = self._first_ordinal
+
+
+def _all_set(first: NDArray[np.bool_] | None, second: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+    """Where two masks are set; None is a mask with all rows."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second
+
+
+def _chosen_of(outer: NDArray[np.bool_] | None, inner: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+    """Where a mask is set, and of those rows another one; None is a mask with all rows."""
+    if outer is None or inner is None:
+        return inner if outer is None else outer
+    chosen = outer.copy()
+    chosen[outer] = inner
+    return chosen
 
 
 def _all_valid(arrays: list[pa.Array | pa.ChunkedArray]) -> NDArray[np.bool_] | None:

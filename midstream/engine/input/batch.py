@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from midstream.engine.input.casting import cast_without_loss
 from midstream.kernels.types import LARGEST
@@ -26,13 +27,15 @@ class StreamRows:
     """Accepted rows of one stream: event times, needed columns, and arrival numbers if the query has ROWS windows.
 
     `large` has the types of the columns whose values can be large. Where they are more than one array of that type
-    holds, the column has the type's wide form, until `cut_into_chunks` has cut it.
+    holds, the column has the type's wide form, until `cut_into_chunks` has cut it. `kept` tells which rows may enter a
+    window, where memory is too small for all of them (None: all).
     """
 
     times: Ints
     columns: dict[str, pa.Array]
     large: Mapping[str, pa.DataType] = field(default_factory=dict)
     arrivals: Ints | None = None
+    kept: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.times)
@@ -45,6 +48,7 @@ class StreamRows:
             {name: values.take(chosen) for name, values in self.columns.items()},
             self.large,
             None if self.arrivals is None else self.arrivals[places],
+            None if self.kept is None else self.kept[places],
         )
 
     def cut(self, begin: int, end: int) -> StreamRows:
@@ -53,6 +57,7 @@ class StreamRows:
             {name: values.slice(begin, end - begin) for name, values in self.columns.items()},
             self.large,
             None if self.arrivals is None else self.arrivals[begin:end],
+            None if self.kept is None else self.kept[begin:end],
         )
 
     def large_bytes(self) -> int:

@@ -1,4 +1,7 @@
-"""Rows that were accepted but can never be part of a result, and so are in no window: counted by stream and reason."""
+"""Rows that were accepted and are in no window: they can never be part of a result, or there was no memory for them.
+
+They are counted by stream and reason.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,14 @@ from midstream.engine.input.arrivals import Reading
 
 FILTER = "filter"
 NULL_KEY = "null key"
+SHED = "shed"
 
 
 class Dropped:
     """Counts rows of streams that none of the stream's aliases has kept.
 
-    The reason is "filter" if the filters of all aliases are against a row, else "null key": at some alias only a null
-    in a key or in a band stood in its way.
+    The reason is "filter" if the filters of all aliases are against a row, "null key" if at some alias only a null in a
+    key or in a band stood in its way, and "shed" if at some alias only too little memory did.
     """
 
     def __init__(self, streams: Iterable[str]):
@@ -26,10 +30,15 @@ class Dropped:
     def count(self, stream: str, rows: int, readings: Sequence[Reading]) -> None:
         """Count so many rows of a stream, which each of its aliases has read."""
         passed = _count_in_any([reading.passed for reading in readings], rows)
+        joinable = _count_in_any([reading.joinable for reading in readings], rows)
         kept = _count_in_any([reading.kept for reading in readings], rows)
-        for reason, count in ((FILTER, rows - passed), (NULL_KEY, passed - kept)):
+        for reason, count in ((FILTER, rows - passed), (NULL_KEY, passed - joinable), (SHED, joinable - kept)):
             if count:
                 self._counts[stream][reason] = self._counts[stream].get(reason, 0) + count
+
+    def count_shed(self) -> int:
+        """How many rows of all streams were shed."""
+        return sum(reasons.get(SHED, 0) for reasons in self._counts.values())
 
     def to_json(self) -> dict[str, dict[str, int]]:
         """The counts, as a copy."""

@@ -6,4 +6,5 @@ counting   windows, states, output, late rows -> bytes by kind
 keeper     after every chunk: evict entries, or switch states off, until all fits
 accounts   what each join state is worth: how often it is probed, what refilling it would cost, what it takes
 forecast   before a push: whether its rows fit into the base windows at all, and in how large chunks
+shedding   which rows are dropped if they do not, where that is allowed
 """

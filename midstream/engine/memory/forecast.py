@@ -1,13 +1,15 @@
 """Before a push changes anything: whether the base windows can hold its rows within the limit.
 
-Rows are judged by their event times alone, before filters: as if all of them entered. They enter chunk by chunk, oldest
-first, and what has ended by then leaves. So a push of many windows' length may fit in small chunks and not in large
-ones; the answer is how large they may be. Chunks of the smallest size that do not fit are a refusal with both figures.
+Rows are judged by their event times alone, before filters: as if all of them entered, but for those marked as shed.
+They enter chunk by chunk, oldest first, and what has ended by then leaves. So a push of many windows' length may fit in
+small chunks and not in large ones; the answer is how large they may be. Where not even chunks of the smallest size fit,
+there is none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +27,8 @@ from midstream.state.window import BaseWindow, PayloadName
 
 #: What a sorted index takes for a row, twice over while runs are merged.
 _SORTED_ROW_BYTES = 32
+#: How often an interval is halved to find the share of rows that fits.
+TRIES = 8
 
 
 class Forecast(NamedTuple):
@@ -34,50 +38,81 @@ class Forecast(NamedTuple):
     needed: int
 
 
-def forecast_windows(
-    query: Query,
-    windows: Sequence[BaseWindow],
-    accepted: Mapping[str, StreamRows],
-    moments: tuple[int, int],
-    room: int,
-) -> Forecast:
-    """Whether the windows stay within `room` bytes; `moments` are the horizon and the watermark to come."""
-    total = sum(len(rows) for rows in accepted.values())
-    loads = [
-        _Load(relation, window, accepted.get(relation.source))
-        for relation, window in zip(query.inputs, windows, strict=True)
-    ]
-    at_once = sum(load.bytes_at(len(load.window) + load.count) for load in loads)
-    if at_once <= room:
-        return Forecast(CHUNK_ROWS, at_once)
-    least = LEAST_ROWS * len(query.streams)
-    times = np.sort(np.concatenate([rows.times for rows in accepted.values()])) if total else np.empty(0, np.int64)
-    size = min(CHUNK_ROWS, max(total, 1))
-    while True:
-        size = max(size, least)
-        needed = _simulate(query, loads, times, moments, size)
-        if needed <= room or size == least:
-            return Forecast(size if needed <= room else None, needed)
-        size //= 2
+@dataclass(frozen=True)
+class Outlook:
+    """The base windows at the time `horizon`, the watermark to come, and the bytes that the windows may take."""
 
+    query: Query
+    windows: Sequence[BaseWindow]
+    horizon: int
+    watermark: int
+    room: int
 
-def _simulate(query: Query, loads: Sequence[_Load], times: Ints, moments: tuple[int, int], size: int) -> int:
-    """The most bytes that the windows take if the rows enter in chunks of so many."""
-    horizon, watermark = moments
-    ends = np.arange(size, len(times) + size, size)
-    # A row of the next chunk may be as old as the last one of this.
-    following = np.append(times[ends[:-1]], LARGEST) if len(ends) else np.empty(0, np.int64)
-    heads = [0] * len(loads)
-    needed = sum(load.bytes_at(len(load.window)) for load in loads)
-    for end, unprocessed in zip(ends.tolist(), following.tolist(), strict=True):
-        bound = times[min(end, len(times)) - 1]
-        tails = [load.tail_at(bound) for load in loads]
-        held = [tail - head for tail, head in zip(tails, heads, strict=True)]
-        needed = max(needed, sum(load.bytes_at(rows) for load, rows in zip(loads, held, strict=True)))
-        moment = min(watermark, unprocessed)
-        horizon = max(horizon, moment if query.step is None else start_of_step(moment, query.step))
-        heads = [load.head_at(horizon, tail) for load, tail in zip(loads, tails, strict=True)]
-    return needed
+    def forecast(self, accepted: Mapping[str, StreamRows]) -> Forecast:
+        """Whether the windows stay within the room that they have."""
+        total = sum(len(rows) for rows in accepted.values())
+        loads = self._load(accepted)
+        at_once = sum(load.bytes_at(len(load.window) + load.count) for load in loads)
+        if at_once <= self.room:
+            return Forecast(CHUNK_ROWS, at_once)
+        least = LEAST_ROWS * len(self.query.streams)
+        times = np.sort(np.concatenate([rows.times for rows in accepted.values()])) if total else np.empty(0, np.int64)
+        size = min(CHUNK_ROWS, max(total, 1))
+        while True:
+            size = max(size, least)
+            needed = self._simulate(loads, times, size)
+            if needed <= self.room or size == least:
+                return Forecast(size if needed <= self.room else None, needed)
+            size //= 2
+
+    def _load(self, accepted: Mapping[str, StreamRows]) -> list[_Load]:
+        return [
+            _Load(relation, window, accepted.get(relation.source))
+            for relation, window in zip(self.query.inputs, self.windows, strict=True)
+        ]
+
+    def _simulate(self, loads: Sequence[_Load], times: Ints, size: int) -> int:
+        """The most bytes that the windows take if the rows enter in chunks of so many."""
+        ends = np.arange(size, len(times) + size, size)
+        # A row of the next chunk may be as old as the last one of this.
+        following = np.append(times[ends[:-1]], LARGEST) if len(ends) else np.empty(0, np.int64)
+        heads = [0] * len(loads)
+        needed = sum(load.bytes_at(len(load.window)) for load in loads)
+        for end, unprocessed in zip(ends.tolist(), following.tolist(), strict=True):
+            bound = times[min(end, len(times)) - 1]
+            tails = [load.tail_at(bound) for load in loads]
+            held = [tail - head for tail, head in zip(tails, heads, strict=True)]
+            needed = max(needed, sum(load.bytes_at(rows) for load, rows in zip(loads, held, strict=True)))
+            horizon = self.horizon_at(min(self.watermark, unprocessed))
+            heads = [load.head_at(horizon, tail) for load, tail in zip(loads, tails, strict=True)]
+        return needed
+
+    def horizon_at(self, watermark: int) -> int:
+        """The time before which everything is dead when the watermark is there."""
+        step = self.query.step
+        return max(self.horizon, watermark if step is None else start_of_step(watermark, step))
+
+    def count_after(self, accepted: Mapping[str, StreamRows]) -> list[int]:
+        """How many rows each window would have after a push of these."""
+        horizon = self.horizon_at(self.watermark)
+        tails = [(load, load.tail_at(int(LARGEST))) for load in self._load(accepted)]
+        return [tail - load.head_at(horizon, tail) for load, tail in tails]
+
+    def find_share(self, accepted: Mapping[str, StreamRows], rows: Sequence[int]) -> float:
+        """The share, as good as a few tries find it, of so many rows in each window for which there is room."""
+        loads = self._load(accepted)
+
+        def fits(share: float) -> bool:
+            needed = sum(load.bytes_at(int(share * count)) for load, count in zip(loads, rows, strict=True))
+            return needed <= self.room
+
+        lowest, highest = 0.0, 1.0
+        if fits(highest):
+            return highest
+        for _ in range(TRIES):
+            middle = (lowest + highest) / 2
+            lowest, highest = (middle, highest) if fits(middle) else (lowest, middle)
+        return lowest
 
 
 class _Load:
@@ -85,9 +120,12 @@ class _Load:
 
     def __init__(self, relation: Input, window: BaseWindow, rows: StreamRows | None):
         self.window = window
-        self.count = 0 if rows is None else len(rows)
         self._relation = relation
         self._rows = rows
+        self._entering = np.empty(0, np.int64)
+        if rows is not None:
+            self._entering = rows.times if rows.kept is None else rows.times[rows.kept]
+        self.count = len(self._entering)
         texts = [(name, column) for name, column in window.columns.items() if isinstance(column, BytesColumn)]
         lists = [(name, column) for name, column in window.columns.items() if isinstance(column, ArrowColumn)]
         self._text_bytes = [self._row_bytes(name, column.used_bytes) for name, column in texts]
@@ -103,7 +141,7 @@ class _Load:
         """The bytes of a column's values that a row takes, on average over those held and those to come."""
         coming = 0
         if self._rows is not None and isinstance(name, str) and name in self._rows.columns:
-            coming = self._rows.columns[name].nbytes
+            coming = self._rows.columns[name].nbytes * self.count // max(len(self._rows), 1)
         return (held + coming) / max(len(self.window) + self.count, 1)
 
     def bytes_at(self, rows: int) -> int:
@@ -116,7 +154,7 @@ class _Load:
         if self._rows is None:
             return len(self.window)
         if self._times is None:
-            self._times = np.sort(self._rows.times)
+            self._times = np.sort(self._entering)
         return len(self.window) + int(np.searchsorted(self._times, moment, side="right"))
 
     def head_at(self, horizon: int, tail: int) -> int:

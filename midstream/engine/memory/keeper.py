@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from midstream.engine.executors.protocol import Evicting, Executor
+from midstream.engine.input.arrivals import InputReader
 from midstream.engine.lane import Lane
 from midstream.engine.memory.accounts import Account
 from midstream.engine.memory.counting import MemoryUse
@@ -43,6 +44,9 @@ class Held(Protocol):
 
     @property
     def meter(self) -> Meter: ...
+
+    @property
+    def readers(self) -> Sequence[InputReader]: ...
 
 
 class Keeper:
@@ -137,8 +141,8 @@ class Keeper:
         free += sum(account.slack for account in self._accounts.values())
         return max(self.least_rows, int(free / self._row_bytes))
 
-    def stats(self) -> MemoryStats:
-        """What it has done so far, and what is held now."""
+    def stats(self, kept_share: float) -> MemoryStats:
+        """What it has done so far, what is held now, and which share of rows is kept at present."""
         use = self._count()
         return MemoryStats(
             limit=self.limit,
@@ -157,6 +161,7 @@ class Keeper:
             evicted=self._evicted,
             refilled=self._held.meter.entries_filled,
             states_off=sum(node.is_off for owner in self._owners() for node in owner.joins()),
+            kept_share=kept_share,
         )
 
 

@@ -1,6 +1,7 @@
 """What an engine knows of its memory: what it takes, the limit if there is one, and who keeps to it.
 
-Without a limit nothing is measured, and a chunk costs one question.
+Rows that the base windows cannot hold are refused with their push, or shed if that is allowed. Without a limit nothing
+is measured, and a chunk costs one question.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 from midstream.cql.model import Query
 from midstream.engine.executors.protocol import Executor, ExecutorKind
-from midstream.engine.input.batch import CHUNK_ROWS, Chunk, StreamRows, cut_into_chunks
+from midstream.engine.input.batch import Chunk, StreamRows, cut_into_chunks
 from midstream.engine.input.sized_chunks import cut_to_size
 from midstream.engine.memory.counting import MemoryUse, count_memory
-from midstream.engine.memory.forecast import forecast_windows
+from midstream.engine.memory.forecast import Outlook
 from midstream.engine.memory.keeper import Held, Keeper
+from midstream.engine.memory.shedding import ALL, Admission, Shedder
 from midstream.engine.stats import MemoryStats
 from midstream.errors import EngineError, InputError
 
@@ -35,7 +37,9 @@ class Memory:
         self._parts = parts
         self._late_bytes = late_bytes
         self._keeper: Keeper | None = None
-        self._largest_chunk = CHUNK_ROWS
+        #: Whether rows that do not fit are shed, instead of refusing the push.
+        self.may_shed = False
+        self.shedder = Shedder(query, parts.readers)
 
     def count(self) -> MemoryUse:
         """What everything takes now."""
@@ -76,28 +80,31 @@ class Memory:
 
     def stats(self) -> MemoryStats | None:
         """How the limit is kept, if there is one."""
-        return None if self._keeper is None else self._keeper.stats()
+        return None if self._keeper is None else self._keeper.stats(self.shedder.threshold / ALL)
 
     # Rows that come --------------------------------------------------------------------------------------------------
 
-    def check(self, accepted: Mapping[str, StreamRows], find_watermark: Callable[[], int]) -> None:
-        """An error if the base windows could not hold these rows; `find_watermark` gives the watermark after them."""
-        if self._keeper is None:
-            return
-        self._largest_chunk = CHUNK_ROWS
-        if self._has_room_for(accepted):
-            return
+    def admit(self, accepted: dict[str, StreamRows], find_watermark: Callable[[], int]) -> Admission:
+        """How these rows may enter: an error if the base windows could not hold them, and none may be shed.
+
+        `find_watermark` gives the watermark after them. Nothing changes.
+        """
+        if self._keeper is None or (self.shedder.threshold == ALL and self._has_room_for(accepted)):
+            return Admission(accepted)
         use, limit = self.count(), self._keeper.limit
         others = use.output + use.late
-        moments = self._parts.horizon, find_watermark()
-        found = forecast_windows(self._query, self._parts.windows, accepted, moments, limit - others)
+        outlook = Outlook(self._query, self._parts.windows, self._parts.horizon, find_watermark(), limit - others)
+        if self.may_shed:
+            return self.shedder.admit(accepted, outlook)
+        found = outlook.forecast(accepted)
         if found.chunk_rows is None:
             beside = f", beside {others:,} of what waits for the output and of late rows" if others else ""
             raise InputError(
                 f"push: with these rows the base windows would take about {found.needed:,} bytes{beside}, more than "
-                f"memory_limit={limit:,}; give a larger limit, use smaller windows, or move the watermark on"
+                f"memory_limit={limit:,}; give a larger limit, use smaller windows, move the watermark on, or let rows "
+                "be dropped by overload='shed'"
             )
-        self._largest_chunk = found.chunk_rows
+        return Admission(accepted, found.chunk_rows)
 
     def _has_room_for(self, accepted: Mapping[str, StreamRows]) -> bool:
         """Whether no window has to grow for these rows, so that there is nothing to compute."""
@@ -108,16 +115,17 @@ class Memory:
         # Texts and lists may be of any length.
         return not any(rows.large for rows in accepted.values())
 
-    def take_chunks(self, accepted: dict[str, StreamRows]) -> Iterator[Chunk]:
+    def take_chunks(self, admission: Admission) -> Iterator[Chunk]:
         """The chunks of a push; before the next one, what the last one has added is made to fit.
 
         After the last one, it is up to the caller to `hold`.
         """
+        accepted, largest = admission.accepted, admission.chunk_rows
+        self.shedder.threshold = admission.threshold
         keeper, meter = self._keeper, self._parts.meter
         if keeper is None:
             yield from cut_into_chunks(accepted)
             return
-        largest = self._largest_chunk
 
         def next_rows() -> int:
             if keeper.has_unmeasured:
