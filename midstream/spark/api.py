@@ -29,8 +29,10 @@ from midstream.spark.arguments import (
     check_folder,
     check_frames,
     check_hot_keys,
+    check_limit,
     check_mapping,
     check_name,
+    check_overload,
     check_schedule,
     check_step,
     check_strategy,
@@ -77,6 +79,8 @@ def sql(
     hot_keys: Mapping[str, Sequence[Any]] | None = None,
     allow_incomplete: bool = False,
     host_idle: Duration = "15 minutes",
+    memory_limit: int | str | None = None,
+    overload: str = "refuse",
     control: str | os.PathLike[str] | None = None,
     result_id: bool = False,
     assume_zone: str | None = None,
@@ -104,6 +108,10 @@ def sql(
     Otherwise the query goes on with the plan that was running. `allow_incomplete` accepts a larger window than the
     checkpoint's, although the older rows are missing. `host_idle` is how long an engine waits for its next batch before
     its memory is freed.
+
+    `memory_limit` is what the engine of each cell may keep: a number of bytes or text such as ``"2GB"``. What does not
+    fit is computed again when it is needed. If the rows of the windows alone are more, the query fails: `overload` has
+    to be ``"refuse"``, because Spark stores rows before a cell sees them.
 
     `control` is a durable folder that driver and executors see, the same on every restart, through which
     `midstream.spark.control` changes the plan while the query runs. Give it from the first start on: it is one more
@@ -151,7 +159,11 @@ def sql(
         rates=check_mapping("rates", rates, "relative rates by stream: {'orders': 10}"),
         hot_keys=check_hot_keys(hot_keys),
         plan=None if plan is None else check_text("plan", plan, "a plan such as '((a b) c)'"),
-        options=EngineOptions(strategy=check_strategy(strategy)),
+        options=EngineOptions(
+            strategy=check_strategy(strategy),
+            memory_limit=check_limit(memory_limit),
+            overload=check_overload(overload),
+        ),
         schedule=check_schedule(schedule),
         allow_incomplete=check_flag("allow_incomplete", allow_incomplete),
         host_idle=_host_idle(host_idle),
@@ -221,10 +233,13 @@ def explain(
     partitions: int,
     rates: Mapping[str, float] | None = None,
     hot_keys: Mapping[str, Sequence[Any]] | None = None,
+    memory_limit: int | str | None = None,
     assume_zone: str | None = None,
     step: Duration | None = None,
 ) -> str:
     """Where rows would go: the dimensions with their shares, and the copies that each stream pays.
+
+    With a `memory_limit` it also tells what all cells together may take.
 
     With set operations that is told of every branch, which is called by its aliases. For a query with steps it also
     tells how the cells' parts of results are put together.
@@ -246,7 +261,7 @@ def explain(
         assume_zone=assume_zone,
         step=check_step(step),
     )
-    return spec.routing.explain()
+    return spec.routing.explain(check_limit(memory_limit))
 
 
 def _control_folder(session: Any, spec: JoinSpec, path: str | None) -> ControlFolder | None:

@@ -11,6 +11,7 @@ from typing import Any
 from midstream.cql.durations import Duration, duration, duration_text, parse_signed_duration
 from midstream.cql.names import find_spellings, list_names
 from midstream.engine.input.intake import to_microseconds
+from midstream.engine.memory.limit import read_limit
 from midstream.errors import EngineError, InputError, QueryError, SparkError, did_you_mean, shown
 from midstream.migrate import DEFAULT_STRATEGY, STRATEGIES
 from midstream.migrate.begin import find_strategy
@@ -35,6 +36,26 @@ def check_strategy(value: Any) -> str:
         return find_strategy(name, STRATEGIES, "strategy").name
     except EngineError as problem:
         raise SparkError(str(problem)) from None
+
+
+def check_limit(value: Any) -> int | None:
+    """A memory limit of each cell in bytes, or none."""
+    try:
+        return None if value is None else read_limit(value, "spark")
+    except EngineError as problem:
+        raise SparkError(str(problem)) from None
+
+
+def check_overload(value: Any) -> str:
+    """What happens to rows that do not fit; here they can only be refused."""
+    if value == "shed":
+        raise SparkError(
+            "overload: 'shed' is for embedded engines: Spark stores rows before a cell sees them, so that none can be "
+            "dropped; leave it out, and give a larger memory_limit or more cells"
+        )
+    if value != "refuse":
+        raise SparkError(f"overload: {shown(value)} is not available; use 'refuse'")
+    return "refuse"
 
 
 def check_flag(name: str, value: Any) -> bool:

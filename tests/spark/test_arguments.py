@@ -55,6 +55,7 @@ RIGHT_FOR: dict[str, tuple[Any, ...]] = {
     "result_id": (True,),
     "assume_zone": (None,),
     "name": (None,),
+    "memory_limit": (None,),
     "step": (None,),
 }
 

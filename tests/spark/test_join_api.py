@@ -185,6 +185,8 @@ def test_a_watermark_that_is_there_is_kept(frames: dict[str, Any]) -> None:
         ({"event_time": {"a": "ts"}}, "b"),
         ({"event_time": {"a": "ts", "b": "ts", "q": "ts"}}, "q"),
         ({"host_idle": "later"}, "host_idle|duration"),
+        ({"memory_limit": "1KB"}, "memory_limit='1KB' is below the least, 1,000,000 bytes"),
+        ({"overload": "shed"}, "overload: 'shed' is for embedded engines: Spark stores rows before a cell sees them"),
     ],
 )
 def test_options_that_cannot_work(frames: dict[str, Any], options: dict[str, Any], told: str | None) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import midstream as ms
 import midstream.spark
-from midstream.spark.reports.cell_report import LARGEST_REPORT, report_of
+from midstream.spark.reports.cell_report import LARGEST_REPORT, MEMORY_FIELDS, report_of
 from midstream.spark.reports.totals import Progress, cell_reports
 from midstream.spark.routing.router import Router
 from midstream.spark.spec import JoinSpec
@@ -51,6 +51,7 @@ def told(streams: int = 3, letters: str = "s", length: int = 5, plan: int = 50) 
             "unit": "unfilled rows",
             "to": "",
         },
+        "memory": dict.fromkeys(MEMORY_FIELDS, 2**50),
         "heavy": [f"{letters * length}.{letters * length}", letters * 60, 0.123456789],
     }
 
@@ -75,6 +76,13 @@ def test_small_reports_are_whole() -> None:
 def test_no_reports() -> None:
     none = Progress.of({})
     assert (none.rows_in, none.rows_out, none.held_back_by, none.in_place) == ({}, 0, None, 0.0)
+    assert none.memory == {}
+
+
+def test_memory_is_summed_over_cells() -> None:
+    reports = {cell: report_of(cell, told() | {"memory": dict.fromkeys(MEMORY_FIELDS, cell)}) for cell in (1, 2, 4)}
+    total = Progress.of(reports).memory
+    assert total == dict.fromkeys(MEMORY_FIELDS, 7) | {"over": 4}
 
 
 @pytest.mark.versions

@@ -101,8 +101,8 @@ class Memory:
             beside = f", beside {others:,} of what waits for the output and of late rows" if others else ""
             raise InputError(
                 f"push: with these rows the base windows would take about {found.needed:,} bytes{beside}, more than "
-                f"memory_limit={limit:,}; give a larger limit, use smaller windows, move the watermark on, or let rows "
-                "be dropped by overload='shed'"
+                f"memory_limit={limit:,}; give a larger limit, use smaller windows, move the watermark on, or let an "
+                "embedded engine drop rows by overload='shed'"
             )
         return Admission(accepted, found.chunk_rows)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from midstream.cql.model import Column
-from midstream.errors import SparkError
+from midstream.errors import EngineError, SparkError
 from midstream.kernels.types import SMALLEST
 from midstream.migrate.jisc import JustInTime
+from midstream.options import EngineKeywords
 from midstream.plan import read_plan
 from midstream.session import Engine
 from midstream.spark.checkpoint.ledger import SNAPSHOT_LANE
@@ -82,17 +83,29 @@ class Cell:
                 parts.setdefault(lane, []).append(from_stored(parcel, f"lane {self._lanes[lane].name!r}"))
         self._watermark = loading.watermark
         if snapshot:
-            options = self._spec.options.keywords()
+            options = self._unlimited_options()
             self._engine = Engine.restore(self._query, b"".join(snapshot), plan=loading.plan, **options)
             self._engine.migrate(self._engine.plan, strategy=JustInTime.name)
         else:
             self._engine = self._resumed(loading, parts)
+        self._limit_memory(self._engine)
         self.stamp = stamp
+
+    def _unlimited_options(self) -> EngineKeywords:
+        return self._spec.options.keywords() | {"memory_limit": None}
+
+    def _limit_memory(self, engine: Engine) -> None:
+        """Hold the engine to its memory limit; an error if what was stored does not fit."""
+        try:
+            engine.memory_limit = self._spec.options.memory_limit
+        except EngineError as problem:
+            told = str(problem).removeprefix("memory_limit: ")
+            raise SparkError(f"cell: the rows of the checkpoint do not fit: {told}") from None
 
     def _resumed(self, loading: Loading, parts: Mapping[int, Sequence[pa.Table]]) -> Engine:
         rows = {lane.name: self._table(at, parts.get(at, ())) for at, lane in enumerate(self._lanes)}
         tables = {name: rows.pop(name) for name in self._query.tables}
-        options = self._spec.options.keywords()
+        options = self._unlimited_options()
         if not any(table.num_rows for table in rows.values()):
             engine = Engine(self._query, plan=loading.plan, tables=tables, **options)
             engine.push({}, watermark=loading.watermark)
@@ -176,6 +189,8 @@ class Cell:
                 "unit": migration.unit,
                 "to": migration.to_plan,
             }
+        if stats.memory is not None:
+            report["memory"] = asdict(stats.memory)
         heavy = self._heavy_key(rows)
         return report if heavy is None else report | {"heavy": heavy}
 

@@ -14,6 +14,19 @@ LARGEST_REPORT = 1000
 _LONGEST_PLAN = 240
 #: What `mig` lists, in this order.
 MIGRATION_FIELDS = ("strategy", "phase", "percent", "holes", "unit")
+#: What `mem` lists, in this order: bytes by kind, and what was done to keep to the limit since the engine was loaded.
+MEMORY_FIELDS = (
+    "limit",
+    "windows",
+    "states",
+    "holes",
+    "output",
+    "over",
+    "evictions",
+    "evicted",
+    "refilled",
+    "states_off",
+)
 
 
 def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,6 +52,8 @@ def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
     }
     if migration is not None:
         report["mig"] = [migration[name] for name in MIGRATION_FIELDS]
+    if told.get("memory") is not None:
+        report["mem"] = [told["memory"][name] for name in MEMORY_FIELDS]
     if told.get("answers"):
         report["ans"] = told["answers"]
     if told.get("step") is not None:

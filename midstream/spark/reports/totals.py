@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from midstream.errors import SparkError, shown
 from midstream.migrate.record import UNFILLED_ROWS
-from midstream.spark.reports.cell_report import MIGRATION_FIELDS
+from midstream.spark.reports.cell_report import MEMORY_FIELDS, MIGRATION_FIELDS
 
 #: The name of the observation, before the join's.
 OBSERVATION = "midstream"
@@ -96,6 +96,8 @@ class Progress:
     """How a join on Spark is going: totals of the last reports of its cells.
 
     `holes` are the rows that are still to be filled; what other strategies wait for is in `migrations`, with its unit.
+    `memory` has what `stats().memory` has for an engine, summed over cells, but for `over`, which is the most of any;
+    without a memory limit it is empty.
     `held_back_by` is the stream whose event times are furthest behind, which holds the watermark back. `seconds` are
     of the slowest cell: in the engine, in the state store, and in total; the rest is transport. `in_place` is the share
     of cells that reused their in-memory engine instead of reloading it.
@@ -114,6 +116,7 @@ class Progress:
     migrations: dict[int, dict[str, Any]]
     held_back_by: str | None
     heavy_keys: list[tuple[str, str, float]]
+    memory: dict[str, int]
     seconds: dict[str, float]
     in_place: float
 
@@ -142,6 +145,7 @@ class Progress:
             migrations=migrations,
             held_back_by=_slowest(report["reached"] for report in told),
             heavy_keys=[tuple(report["heavy"]) for report in told if "heavy" in report],
+            memory=_sum_memory(report["mem"] for report in told if "mem" in report),
             seconds={"engine": parts[0], "store": parts[1], "total": parts[2]},
             in_place=sum(report["place"] == "host" for report in told) / len(told) if told else 0.0,
         )
@@ -152,6 +156,15 @@ def _sum_by_name(counts: Iterable[Mapping[str, int] | int]) -> dict[str, int]:
     for counted in counts:
         for name, count in counted.items() if isinstance(counted, Mapping) else [("all", counted)]:
             totals[name] = totals.get(name, 0) + count
+    return totals
+
+
+def _sum_memory(reports: Iterable[Sequence[int]]) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for told in reports:
+        for name, number in zip(MEMORY_FIELDS, told, strict=True):
+            before = totals.get(name, 0)
+            totals[name] = max(before, number) if name == "over" else before + number
     return totals
 
 

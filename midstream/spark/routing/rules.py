@@ -62,10 +62,10 @@ class Routing:
             "lanes": [{"of": lane.source, "as": [aliases[number] for number in lane.inputs]} for lane in self.lanes],
         }
 
-    def explain(self) -> str:
+    def explain(self, memory_limit: int | None = None) -> str:
         """The dimensions with their shares, what copies every stream pays, and how steps are put together.
 
-        Every branch of a set operation has its own dimensions.
+        Every branch of a set operation has its own dimensions. `memory_limit` is that of each cell, in bytes.
         """
         aliases = self.query.aliases
         lanes = [
@@ -81,7 +81,10 @@ class Routing:
             blocks.append(f"steps of {duration_text(self.query.step)}")
             rounds = [line for current in rounds_of(self.query) for line in self._explain_round(current)]
             blocks.append(_table(("put together by", "in"), rounds))
-        return "\n\n".join([_count(self.cells, "cell"), *blocks])
+        head = _count(self.cells, "cell")
+        if memory_limit is not None:
+            head += f" of at most {memory_limit:,} bytes: {self.cells * memory_limit:,} bytes in all"
+        return "\n\n".join([head, *blocks])
 
     def _by_branch(self, head: Sequence[str], explain: Callable[[Grid], list[tuple[str, ...]]]) -> str:
         """A table of what there is to say of each grid; with set operations its first column tells the branch."""
