@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import collections
 import random
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +20,13 @@ from midstream.migrate import STRATEGIES
 from midstream.migrate.begin import find_strategy
 
 from ..evictions import evict_some
+from ..limits import Limits, tight
 from ..migrate.changes import fit_budget
 from ..oracle.compare import Rows, difference, multiset, rows_of
 from ..oracle.dress import dress_push, watermark_argument
 from ..oracle.report import describe
 from ..oracle.run import Mismatch
-from ..oracle.spec import Row, pushed_table
+from ..oracle.spec import Push, Row, pushed_table
 from .cases import Expected, expect
 from .limits import make_small
 from .spec import TemporalCase, find_validity
@@ -52,6 +55,7 @@ class Run:
         self.engine = ms.Engine(self.query, plan=way.plan, executor=way.executor, tables=self.tables)
         self.total = 0
         self.has_resumed = False
+        self.limits = Limits(f"{case.seed} {way.plan} {way.executor}")
 
     def check(self) -> None:
         case = self.case.join
@@ -59,14 +63,7 @@ class Run:
         self._check_types()
         for number, push in enumerate(case.pushes):
             self._let_happen(number)
-            options: dict[str, Any] = {}
-            if push.watermark is not None:
-                options["watermark"] = watermark_argument(case, push.watermark, self.rng)
-            tables = dress_push(case, push, self.rng)
-            if self.way.in_pieces:
-                found = list(self.engine.push_batches(tables, **options))
-            else:
-                found = [self.engine.push(tables, **options)]
+            found = self.limits.push(self.engine, partial(self._push, push, self.rng.getstate()))
             self._compare(f"push {number}", found, self.expected[number])
             self._equal(f"watermark after push {number}", self.engine.stats().watermark, self._watermark(number + 1))
         self._let_happen(len(case.pushes))
@@ -76,6 +73,22 @@ class Run:
         self._equal("rows of state after finish", sum(state.rows for state in self.engine.stats().states), 0)
         self.tally["runs"] += 1
         self.tally["rows"] += self.total
+        if self.way.is_limited:
+            self.tally["limited runs"] += 1
+            self.tally["evicted by limits"] += self.limits.evicted
+            self.tally["switched off by limits"] += self.limits.switched_off
+            self.tally["refused by limits"] += self.limits.refused
+
+    def _push(self, push: Push, state: Any) -> list[pa.Table]:
+        """The results of a push, whose rows are dressed anew each time: some forms can be read only once."""
+        self.rng.setstate(state)
+        case, options = self.case.join, dict[str, Any]()
+        if push.watermark is not None:
+            options["watermark"] = watermark_argument(case, push.watermark, self.rng)
+        tables = dress_push(case, push, self.rng)
+        if self.way.in_pieces:
+            return list(self.engine.push_batches(tables, **options))
+        return [self.engine.push(tables, **options)]
 
     def _watermark(self, number: int) -> int | None:
         return self.acceptance.watermarks[number]
@@ -106,8 +119,12 @@ class Run:
                     self._resume(event)
                 else:
                     self._restore(event)
+        if self.way.is_limited:
+            self.limits.change(self.engine)
 
     def _migrate(self, change: Change) -> None:
+        if change.executor in ("eddy", "stairs"):
+            self.engine.memory_limit = None  # they know none
         strategy = find_strategy(change.strategy, STRATEGIES)
         budget = {} if change.budget is None else fit_budget(strategy, change.budget)
         try:
@@ -189,5 +206,8 @@ class Run:
 
 def check_run(case: TemporalCase, query: Any, expected: Expected, way: Way, tally: Tally) -> None:
     """Run the case in this way."""
-    with make_small(way):
+    with ExitStack() as stack:
+        stack.enter_context(make_small(way))
+        if way.is_limited:
+            stack.enter_context(tight())
         Run(case, query, expected, way, tally).check()

@@ -19,7 +19,7 @@ def test_every_step_comes_out_once_and_in_its_push(kind: str) -> None:
 
 def test_every_strategy_and_every_kind_of_restart_is_reached() -> None:
     tally = check_block(2_000, 3 * BLOCK)
-    wanted = (*STRATEGY_NAMES, "restored", "resumed", "evicted", "smaller windows")
+    wanted = (*STRATEGY_NAMES, "restored", "resumed", "evicted", "smaller windows", "limited runs", "evicted by limits")
     assert all(tally[name] for name in wanted), tally
 
 

@@ -50,7 +50,8 @@ class Restart:
 class Way:
     """`chunk_rows` and `piece_bytes` are how small pushes and values are cut; None leaves the engine's own limits.
 
-    With `is_tiny`, other limits of its stages are tiny too, see `limits`.
+    With `is_tiny`, other limits of its stages are tiny too, see `limits`. With `is_limited`, memory is, by limits that
+    change between pushes.
     """
 
     plan: str | None = None
@@ -61,12 +62,14 @@ class Way:
     in_pieces: bool = False
     evicts: bool = False
     is_tiny: bool = False
+    is_limited: bool = False
 
     def text(self) -> str:
         parts = [f"plan {self.plan} on {self.executor}"]
         parts += [f"chunks of {self.chunk_rows} rows"] * (self.chunk_rows is not None)
         parts += [f"pieces of {self.piece_bytes} bytes"] * (self.piece_bytes is not None)
         parts += ["push_batches"] * self.in_pieces + ["evicting"] * self.evicts + ["tiny limits"] * self.is_tiny
+        parts += ["limits of memory"] * self.is_limited
         return ", ".join([*parts, *(str(event) for event in self.events)])
 
 
@@ -96,6 +99,7 @@ def draw_way(case: Case, rng: random.Random) -> Way:
         in_pieces=rng.random() < 0.2,
         evicts=rng.random() < 0.4,
         is_tiny=rng.random() < 0.5,
+        is_limited=rng.random() < 0.4,
     )
 
 
