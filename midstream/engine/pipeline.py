@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from midstream.cql.model import Query
+from midstream.engine.demand.entrance import Entrance
 from midstream.engine.executors.fragmented import make_executor
 from midstream.engine.executors.protocol import Executor, ExecutorKind
 from midstream.engine.input.arrivals import InputReader, Numbers, Reading
@@ -36,7 +37,7 @@ from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.sampling import Sampler
 from midstream.engine.snapshot.checkpoint import make_window_table, read_stored_rows
 from midstream.engine.snapshot.format import Snapshot
-from midstream.engine.stats import StateStats, Work
+from midstream.engine.stats import DemandStats, StateStats, Work
 from midstream.engine.transition import Situation, begin_at
 from midstream.plan import Plan
 from midstream.plan.nodes import quoted
@@ -56,7 +57,8 @@ class Pipeline:
     """The live part of an engine. Everything that it keeps is either in `snapshot` or derived from it.
 
     `make_stage` makes the output stage that the results go to; `late_bytes` tells what kept late rows take; `rates`
-    are those of the edges between inputs, for executors that route.
+    are those of the edges between inputs, for executors that route. With `has_demand`, rows without a partner are
+    hidden until one comes.
     """
 
     def __init__(
@@ -67,9 +69,11 @@ class Pipeline:
         make_stage: MakeStage = make_output_stage,
         late_bytes: Callable[[], int] = lambda: 0,
         rates: MatchRates | None = None,
+        has_demand: bool = False,
     ):
         self._query = query
         self.rates = MatchRates() if rates is None else rates
+        self._has_demand = has_demand
         self._make_stage = make_stage
         self.readers = [InputReader(query, number) for number in range(len(query.inputs))]
         self.memory = Memory(query, self, late_bytes)
@@ -82,6 +86,7 @@ class Pipeline:
         self._windows = [BaseWindow(reader.layout, meter=self.meter) for reader in self.readers]
         self._sampler = Sampler(query, self._windows, self.rates)
         self._lane: Lane = SingleLane(self._started(plan, kind), self._new_stage(plan))
+        self._entrance = Entrance(query, self._windows, [plan]) if self._has_demand else None
         self._horizon = NONE_YET
         self._next_arrival = 0
         self._next_ordinals = dict.fromkeys(query.streams, 0)
@@ -115,8 +120,16 @@ class Pipeline:
         )
         self._lane = transition(situation)
         if self._running != before:
-            self._forget_unused_indexes()
+            self._follow_lane()
         self.memory.hold()
+
+    def _follow_lane(self) -> None:
+        """Other plans run from now on. Rows that are hidden for a reason that does not count for them enter."""
+        self._forget_unused_indexes()
+        if self._entrance is not None:
+            self._entrance.follow([executor.plan for executor in self._lane.executors()])
+            for _ in self._enter(self._entrance.release(self._horizon)):
+                raise AssertionError("no result with a hidden row is due")
 
     def _forget_unused_indexes(self) -> None:
         """What only plans that do not run any more needed of the windows is not kept."""
@@ -138,6 +151,11 @@ class Pipeline:
     def windows(self) -> Sequence[BaseWindow]:
         """The base windows, by input."""
         return self._windows
+
+    @property
+    def hidden(self) -> Sequence[BaseWindow]:
+        """What is kept of rows that have arrived and not entered."""
+        return () if self._entrance is None else self._entrance.hidden
 
     @property
     def horizon(self) -> int:
@@ -186,7 +204,7 @@ class Pipeline:
         yield from self._lane.advance(watermark)
         self._lane.catch_up_some()
         if self._running != before:
-            self._forget_unused_indexes()
+            self._follow_lane()
         self.memory.hold()
 
     @property
@@ -217,6 +235,9 @@ class Pipeline:
                 self._dropped.count(stream, len(rows), own)
 
     def _process(self, arrived: Mapping[int, WindowRows]) -> Iterator[pa.Table]:
+        return self._enter(arrived if self._entrance is None else self._entrance.admit(arrived, self._horizon))
+
+    def _enter(self, arrived: Mapping[int, WindowRows]) -> Iterator[pa.Table]:
         for number, rows in arrived.items():
             renumbering = self._windows[number].make_room(len(rows), self._horizon)
             if renumbering is not None:
@@ -233,6 +254,8 @@ class Pipeline:
         for window in self._windows:
             window.purge(self._horizon)
         self._lane.purge(self._horizon)
+        if self._entrance is not None:
+            self._entrance.purge(self._horizon)
 
     def stats(self) -> list[StateStats]:
         """The size of every base window and join state, and of the output stage and late rows if any are kept."""
@@ -240,9 +263,15 @@ class Pipeline:
             StateStats(quoted(relation.alias), "window", len(window), window.nbytes, 0, (relation.alias,))
             for relation, window in zip(self._query.inputs, self._windows, strict=True)
         ]
+        if self._entrance is not None:
+            windows += self._entrance.state_stats(self._horizon)
         late = self.memory.count().late
         kept = [StateStats("late", "late", 0, late, 0, ())] if late else []
         return windows + self._lane.state_stats() + kept
+
+    def demand_stats(self) -> DemandStats | None:
+        """What became of rows for which there was no demand, unless that is not asked."""
+        return None if self._entrance is None else self._entrance.stats(self._horizon)
 
     def work(self) -> Work:
         """What windows, joins and states have done so far."""
@@ -265,8 +294,10 @@ class Pipeline:
             "dropped": self._dropped.to_json(),
             "shedding": self.memory.shedder.to_json(),
         }
-        inputs = zip(self._query.inputs, self._windows, strict=True)
-        tables = {relation.alias: make_window_table(window, self._horizon) for relation, window in inputs}
+        tables = {}
+        for number, relation in enumerate(self._query.inputs):
+            hidden = None if self._entrance is None else self._entrance.hidden_of(number)
+            tables[relation.alias] = make_window_table(self._windows[number], hidden, self._horizon)
         return Snapshot.of(meta | {"numbers": numbers}, tables, *self._lane.held.snapshot())
 
     def go_on(self, snapshot: Snapshot, watermark: int) -> None:

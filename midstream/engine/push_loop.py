@@ -52,9 +52,10 @@ class PushLoop:
         longest_jump: int | None = None,
         late_limit: int = 0,
         rates: MatchRates | None = None,
+        has_demand: bool = False,
     ):
         self._late_rows: dict[str, list[pa.Table]] = {}
-        self.pipeline = Pipeline(query, plan, kind, late_bytes=self._late_bytes, rates=rates)
+        self.pipeline = Pipeline(query, plan, kind, late_bytes=self._late_bytes, rates=rates, has_demand=has_demand)
         self.watermark = Watermark({stream: query.delays.get(stream, 0) for stream in query.streams}, query.time_type)
         self._receiver = Receiver(query, self.pipeline.readers, longest_jump, late_limit > 0)
         self._late_limit = late_limit
@@ -138,6 +139,7 @@ class PushLoop:
             states=states,
             work=self.pipeline.work(),
             memory=self.pipeline.memory.stats(),
+            demand=self.pipeline.demand_stats(),
         )
 
     # Going on --------------------------------------------------------------------------------------------------------

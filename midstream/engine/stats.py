@@ -59,13 +59,30 @@ class MemoryStats:
 
 
 @dataclass(frozen=True)
+class DemandStats:
+    """What became of rows for which there was no demand.
+
+    `hidden` counts rows that had to wait for a partner before they entered, `waiting` those of them that still do, and
+    `woken` those for which all partners have come; the others have expired. `dropped` counts rows without a partner in
+    a static table. In `checks` a row was looked up in one neighbouring input, and in `hits` of them it had no partner.
+    """
+
+    hidden: int
+    waiting: int
+    woken: int
+    dropped: int
+    checks: int
+    hits: int
+
+
+@dataclass(frozen=True)
 class EngineStats:
     """Counters since the engine was made, and what it holds now.
 
     `rows_in` counts accepted rows, `late` and `rejected` the others, by stream. `dropped` counts those of the accepted
     rows that are in no window, because a filter or a null in a key keeps them out of every result, or because they were
     shed. `watermark` is in microseconds, and `held_back_by` names the stream that keeps it from moving on. `memory` is
-    there with a limit.
+    there with a limit, and `demand` unless it is off.
     """
 
     rows_in: dict[str, int]
@@ -79,6 +96,7 @@ class EngineStats:
     states: tuple[StateStats, ...]
     work: Work
     memory: MemoryStats | None = None
+    demand: DemandStats | None = None
 
     @property
     def shed(self) -> dict[str, int]:

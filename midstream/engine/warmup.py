@@ -16,8 +16,9 @@ from midstream.cql.model import Aggregate, Literal
 from midstream.engine.compiling import all_kernels, tell_compiling
 from midstream.engine.operators.aggregates import make_accumulator
 from midstream.engine.operators.aggregates.pairs import Pairs
-from midstream.kernels import changes, partition, sets, sums
-from midstream.kernels.types import Combos
+from midstream.kernels import changes, partition, rings, sets, sums
+from midstream.kernels.types import Combos, Ring
+from midstream.state.indexes import HashIndex, SortedIndex
 from midstream.state.join_state import Access, JoinState
 from midstream.state.missing import Box, Cause
 from midstream.state.window import Renumbering
@@ -73,6 +74,7 @@ def warm_up(run: Callable[[str, dict[str, pa.Schema], list[dict[str, pa.Table]]]
             run(f"{select} FROM {streams} WHERE {_QUERIES[0]}{group}", dict.fromkeys(names, _SCHEMA), pushes)
         _renumber_a_box()
         _evict_entries()
+        _wake_rows()
         _route_rows()
         _accumulate()
         _add_totals()
@@ -97,6 +99,21 @@ def _evict_entries() -> None:
         state.store(Combos(np.column_stack((ids, ids)), ids, ids + 9), {("key",): ids})
         state.evict(0, ids[:2])
         state.purge(0, {0: 1, 1: 1})
+
+
+def _wake_rows() -> None:
+    """Only with demand do rows wait for partners."""
+    ids = np.arange(1, 5)
+    intervals, reasons = (ids, ids + 9), np.zeros(64, np.int64)
+    ring = Ring(np.zeros(64, np.int64), np.zeros(64, np.int64), np.empty((0, 1), np.int64), 1, 5)
+    by_key, by_range = HashIndex(64), SortedIndex(64)
+    by_key.insert(1, ids, *intervals)
+    by_key.find_partners(ring, ids, intervals, np.zeros(4, np.bool_))
+    by_key.wake(ring, ids, intervals, reasons, 0)
+    by_range.insert(1, ids, *intervals)
+    by_range.find_partners(ring, intervals, intervals, np.zeros(4, np.bool_))
+    by_range.wake(ring, intervals, intervals, reasons, 0)
+    rings.close_late_rows(reasons, reasons.copy(), ids, 1, 0, ids)
 
 
 def _route_rows() -> None:

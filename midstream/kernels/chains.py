@@ -20,7 +20,7 @@ from midstream.kernels.caching import kernel
 from midstream.kernels.hashing import bucket_hash, secrets_of
 from midstream.kernels.memory import prefetch
 from midstream.kernels.rings import is_dead
-from midstream.kernels.types import AFRESH, COUNT, EVICTED, NEXT, NO_ID, ROW, VISITED, Combos
+from midstream.kernels.types import AFRESH, COUNT, EVICTED, NEXT, NO_ID, NO_REASON, ROW, VISITED, Combos
 
 AHEAD_BUCKET = 24
 AHEAD_SLOT = 12
@@ -255,6 +255,65 @@ def claim(chains, head, keys, mark, states, base):
                 count += 1
             entry = slots[slot, 3]
     return Combos(found[:count, :1].copy(), found[:count, 1].copy(), found[:count, 2].copy())
+
+
+@kernel
+def find_partners(chains, head, keys, intervals, found):
+    """Set ``found[i]`` where an entry has the key of row i and an interval that intersects the row's.
+
+    Rows that are found already are passed over.
+    """
+    buckets, slots, seed = chains
+    starts, ends = intervals
+    secrets = secrets_of(seed)
+    bucket_mask = buckets.size - 1
+    slot_mask = slots.shape[0] - 1
+    size = keys.size
+    kept = _first_buckets(keys, 0, AHEAD_BUCKET, secrets, bucket_mask)
+    for row in range(size):
+        if row + AHEAD_BUCKET < size:
+            coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets) & bucket_mask
+            kept[(row + AHEAD_BUCKET) & (_KEPT - 1)] = coming
+            prefetch(buckets, coming)
+        if row + AHEAD_SLOT < size:
+            prefetch(slots, buckets[kept[(row + AHEAD_SLOT) & (_KEPT - 1)]] & slot_mask)
+        if found[row]:
+            continue
+        entry = buckets[kept[row & (_KEPT - 1)]]
+        while entry >= head:
+            slot = entry & slot_mask
+            if slots[slot, 0] == keys[row] and slots[slot, 1] <= ends[row] and slots[slot, 2] >= starts[row]:
+                found[row] = True
+                break
+            entry = slots[slot, 3]
+
+
+@kernel
+def wake(chains, head, keys, intervals, reasons, reason):
+    """The ids of the entries that wait for this reason and match a row, each once; they wait for nothing any more.
+
+    An entry matches a row as in `find_partners`; ``reasons`` is a ring with what each entry waits for.
+    """
+    buckets, slots, seed = chains
+    starts, ends = intervals
+    secrets = secrets_of(seed)
+    bucket_mask = buckets.size - 1
+    slot_mask = slots.shape[0] - 1
+    woken = np.empty(64, np.int64)
+    count = 0
+    for row in range(keys.size):
+        entry = buckets[bucket_hash(keys[row], secrets) & bucket_mask]
+        while entry >= head:
+            slot = entry & slot_mask
+            is_match = slots[slot, 0] == keys[row] and slots[slot, 1] <= ends[row] and slots[slot, 2] >= starts[row]
+            if is_match and reasons[slot] == reason:
+                reasons[slot] = NO_REASON
+                if count == woken.size:
+                    woken = np.concatenate((woken, np.empty(count, np.int64)))
+                woken[count] = entry
+                count += 1
+            entry = slots[slot, 3]
+    return woken[:count].copy()
 
 
 @kernel

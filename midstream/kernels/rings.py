@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from midstream.kernels.caching import kernel
-from midstream.kernels.types import EVICTED
+from midstream.kernels.types import EVICTED, LARGEST
 
 
 @kernel
@@ -164,13 +164,25 @@ def close_rows(ordinals, arrival_ends, cursor, size, first_ordinal, arrivals):
     """Set the arrival number at which rows leave a ROWS window of `size`, for rows whose n-th successor came now.
 
     `arrivals` are the numbers of the stream's new rows, the first of which is its row number `first_ordinal`. Returns
-    the first id that has no n-th successor yet; `cursor` is what the last call returned and the ring's tail.
+    the first id that has no n-th successor yet; `cursor` is what the last call returned and the ring's tail. Rows that
+    stand behind later ones of their stream are passed over: they have been closed before, see `close_late_rows`.
     """
     mask = ordinals.size - 1
     entry, tail = cursor
     # Rows below this number have their n-th successor; a sum of number and size may be beyond the largest integer.
     has_successor = first_ordinal + arrivals.size - size
     while entry < tail and ordinals[entry & mask] < has_successor:
-        arrival_ends[entry & mask] = arrivals[ordinals[entry & mask] + size - first_ordinal] - 1
+        if arrival_ends[entry & mask] == LARGEST:
+            arrival_ends[entry & mask] = arrivals[ordinals[entry & mask] + size - first_ordinal] - 1
         entry += 1
     return entry
+
+
+@kernel
+def close_late_rows(ordinals, arrival_ends, entries, size, first_ordinal, arrivals):
+    """As `close_rows`, for these rows, all of which have their n-th successor; those that are closed stay so."""
+    mask = ordinals.size - 1
+    for i in range(entries.size):
+        slot = entries[i] & mask
+        if arrival_ends[slot] == LARGEST:
+            arrival_ends[slot] = arrivals[ordinals[slot] + size - first_ordinal] - 1

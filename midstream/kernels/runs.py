@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from midstream.kernels.caching import kernel
-from midstream.kernels.types import AFRESH, COUNT, EVICTED, LARGEST, NEXT, ROW, SMALLEST, VISITED
+from midstream.kernels.types import AFRESH, COUNT, EVICTED, LARGEST, NEXT, NO_REASON, ROW, SMALLEST, VISITED
 
 
 @kernel
@@ -133,6 +133,52 @@ def find(run, ring, lows, highs, found, cursor):
     cursor[NEXT] = AFRESH
     cursor[COUNT] = count
     return True
+
+
+@kernel
+def find_partners(run, ring, ranges, intervals, found):
+    """Set ``found[i]`` where an entry of a run lies in the range of row i, and its interval intersects the row's.
+
+    Rows that are found already are passed over.
+    """
+    values, ids = run
+    lows, highs = ranges
+    starts, ends = intervals
+    slot_mask = ring.ends.size - 1
+    for row in range(lows.size):
+        if found[row]:
+            continue
+        at = _first_at_least(values, lows[row])
+        while at < values.size and values[at] <= highs[row]:
+            slot = ids[at] & slot_mask
+            if ids[at] >= ring.head and ring.starts[slot] <= ends[row] and ring.ends[slot] >= starts[row]:
+                found[row] = True
+                break
+            at += 1
+
+
+@kernel
+def wake(run, ring, ranges, intervals, reasons, reason):
+    """The ids of the entries of a run that wait for this reason and match a row, each once; as `chains.wake`."""
+    values, ids = run
+    lows, highs = ranges
+    starts, ends = intervals
+    slot_mask = ring.ends.size - 1
+    woken = np.empty(64, np.int64)
+    count = 0
+    for row in range(lows.size):
+        at = _first_at_least(values, lows[row])
+        while at < values.size and values[at] <= highs[row]:
+            slot = ids[at] & slot_mask
+            is_match = ids[at] >= ring.head and ring.starts[slot] <= ends[row] and ring.ends[slot] >= starts[row]
+            if is_match and reasons[slot] == reason:
+                reasons[slot] = NO_REASON
+                if count == woken.size:
+                    woken = np.concatenate((woken, np.empty(count, np.int64)))
+                woken[count] = ids[at]
+                count += 1
+            at += 1
+    return woken[:count].copy()
 
 
 @kernel

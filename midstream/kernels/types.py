@@ -15,6 +15,8 @@ LARGEST = np.iinfo(np.int64).max
 # The end of an entry that was evicted. No row starts before EARLIEST, so no probe's interval reaches such an entry.
 EVICTED = SMALLEST
 EARLIEST = SMALLEST + 1
+# In place of what a row waits for: nothing.
+NO_REASON = -1
 
 # Cells of a cursor: the probing row, where in its chain or run to go on (AFRESH: from the start), what the block holds,
 # and, for measuring, how many slots were visited.

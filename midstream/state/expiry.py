@@ -16,7 +16,8 @@ from midstream.cql.windows import Window, WindowKind
 from midstream.errors import EngineError
 from midstream.kernels import rings as kernels
 from midstream.kernels.types import Ring
-from midstream.state.indexes import Ints
+from midstream.state import rings
+from midstream.state.indexes import Ints, SortedIndex
 
 
 class ArrivalNumbers(NamedTuple):
@@ -32,8 +33,14 @@ class Expiry(abc.ABC):
     def __init__(self, window: Window, first: int):
         self._size = window.size
 
-    def rows_came(self, ring: Ring, numbers: ArrivalNumbers, first_ordinal: int, arrivals: Ints) -> None:  # noqa: B027
-        """Rows of the stream came, with these arrival numbers, from this place in the stream on."""
+    def rows_came(  # noqa: B027
+        self, ring: Ring, numbers: ArrivalNumbers, entered: int, first_ordinal: int, arrivals: Ints
+    ) -> None:
+        """Rows of the stream came, with these arrival numbers, from this place in the stream on.
+
+        Those that have entered the window, now or after a time in which they were hidden, have the ids from `entered`
+        on, in the order of the stream.
+        """
 
     @abc.abstractmethod
     def first_kept(self, ring: Ring, horizon: int) -> int:
@@ -63,17 +70,36 @@ class TimeExpiry(Expiry):
 
 
 class CountExpiry(Expiry):
-    """A row leaves, between two pushes, when so many later rows of its stream have come."""
+    """A row leaves, between two pushes, when so many later rows of its stream have come.
+
+    Rows that were hidden enter behind later rows of their stream. They are closed through an index on their places in
+    the stream; all others are closed one after the other.
+    """
 
     def __init__(self, window: Window, first: int):
         super().__init__(window, first)
         self._first_open = first
+        self._highest = -1
+        self._late = SortedIndex(0)
 
-    def rows_came(self, ring: Ring, numbers: ArrivalNumbers, first_ordinal: int, arrivals: Ints) -> None:
+    def rows_came(self, ring: Ring, numbers: ArrivalNumbers, entered: int, first_ordinal: int, arrivals: Ints) -> None:
+        ordinals = rings.read(numbers.ordinals, entered, ring.tail)
+        if len(ordinals):
+            late = ordinals[: np.searchsorted(ordinals, self._highest)]
+            self._late.insert(entered, late, late, late)
+            self._highest = max(self._highest, int(ordinals[-1]))
+        if self._late.run_count and len(arrivals):
+            self._close_late(ring, numbers, first_ordinal, arrivals)
         open_rows = (max(self._first_open, ring.head), ring.tail)
         self._first_open = kernels.close_rows(
             numbers.ordinals, numbers.ends, open_rows, self._size, first_ordinal, arrivals
         )
+
+    def _close_late(self, ring: Ring, numbers: ArrivalNumbers, first_ordinal: int, arrivals: Ints) -> None:
+        has_successor = first_ordinal + len(arrivals) - self._size
+        found = self._late.find(ring, np.array([first_ordinal - self._size]), np.array([has_successor - 1]))
+        kernels.close_late_rows(numbers.ordinals, numbers.ends, found, self._size, first_ordinal, arrivals)
+        self._late.forget(ring.head, ring.tail)
 
     def first_kept(self, ring: Ring, horizon: int) -> int:
         return max(self._first_open, ring.head)

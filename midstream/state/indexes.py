@@ -18,6 +18,7 @@ from midstream.kernels.types import AFRESH, COUNT, CURSOR_CELLS, NEXT, NO_ID, Ch
 from midstream.state import rings
 
 Ints: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
 _BUCKETS_PER_SLOT = 2
 _SHARED_FROM = 1 << 16
 
@@ -84,6 +85,15 @@ class HashIndex:
         while not chains.find(self._chains, head, keys, found, cursor):
             found = np.concatenate((found, np.empty(len(found), np.int64)))
         return found[: cursor[COUNT]]
+
+    def find_partners(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], found: Flags) -> None:
+        """Set those flags whose row has the key of an entry and an interval that intersects the entry's."""
+        chains.find_partners(self._chains, ring.head, keys, intervals, found)
+
+    def wake(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], reasons: Ints, reason: int) -> Ints:
+        """The ids of the entries that wait for a reason and have the key and time of a row; see `chains.wake`."""
+        woken: Ints = chains.wake(self._chains, ring.head, keys, intervals, reasons, reason)
+        return woken
 
     def resize(self, head: int, tail: int, capacity: int) -> None:
         """Change the ring's capacity.
@@ -163,6 +173,18 @@ class SortedIndex:
                 found = np.concatenate((found, np.empty(len(found), np.int64)))
             parts.append(found[: cursor[COUNT]])
         return np.concatenate(parts)
+
+    def find_partners(self, ring: Ring, ranges: tuple[Ints, Ints], intervals: tuple[Ints, Ints], found: Flags) -> None:
+        """Set those flags whose row has an entry in its range, and an interval that intersects the entry's."""
+        for run in self._runs:
+            runs.find_partners(run, ring, ranges, intervals, found)
+
+    def wake(
+        self, ring: Ring, ranges: tuple[Ints, Ints], intervals: tuple[Ints, Ints], reasons: Ints, reason: int
+    ) -> Ints:
+        """The ids of the entries that wait for a reason and lie in the range and time of a row; see `runs.wake`."""
+        woken = [runs.wake(run, ring, ranges, intervals, reasons, reason) for run in self._runs]
+        return np.concatenate([np.empty(0, np.int64), *woken])
 
     def resize(self, head: int, tail: int, capacity: int) -> None:
         pass

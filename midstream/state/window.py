@@ -23,7 +23,7 @@ from midstream.kernels.types import FIRST_ID, LARGEST, Ring
 from midstream.state import rings
 from midstream.state.arrow import chunks_of
 from midstream.state.columns import PayloadColumn, make_column
-from midstream.state.expiry import ArrivalNumbers, expiry_of
+from midstream.state.expiry import ArrivalNumbers, Expiry, expiry_of
 from midstream.state.indexes import HashIndex, Ints, SortedIndex
 from midstream.state.meter import Meter
 from midstream.state.sizes import cut_into_pieces
@@ -53,7 +53,8 @@ class WindowRows:
     """Rows that enter an input: integers by number of class and band, payload by name.
 
     `arrivals` and `ordinals` number the rows for ROWS windows; `stream_arrivals` are the numbers of all rows that came,
-    those included that a filter removed, and `first_ordinal` is the first one's place in the stream.
+    those included that a filter removed, and `first_ordinal` is the first one's place in the stream. `arrival_ends` are
+    the numbers up to which rows are valid that were hidden for a while; others have yet to find out.
     """
 
     starts: Ints
@@ -65,6 +66,7 @@ class WindowRows:
     ordinals: Ints | None = None
     stream_arrivals: Ints | None = None
     first_ordinal: int = 0
+    arrival_ends: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -118,11 +120,14 @@ class BaseWindow:
         self.arrivals: Ints = np.empty(numbered, np.int64)
         self._ordinals: Ints = np.empty(numbered, np.int64)
         self.arrival_ends: Ints = np.empty(numbered, np.int64)
-        self._expiry = expiry_of(layout.window, self.head)
+        self._expiry = self._make_expiry()
         self.columns = {name: make_column(type, capacity) for name, type in layout.payload}
         self.hash_indexes = {(number,): HashIndex(capacity) for number in layout.classes}
         self.sorted_indexes = {number: SortedIndex(capacity) for number in layout.bands}
         self._row_bytes = self.nbytes // capacity
+
+    def _make_expiry(self) -> Expiry:
+        return expiry_of(self.layout.window, self.head)
 
     def __len__(self) -> int:
         return self.tail - self.head
@@ -172,9 +177,10 @@ class BaseWindow:
         assert rows.arrivals is not None and rows.ordinals is not None and rows.stream_arrivals is not None
         rings.write(self.arrivals, first, rows.arrivals)
         rings.write(self._ordinals, first, rows.ordinals)
-        rings.write(self.arrival_ends, first, np.full(len(rows), LARGEST))
+        ends = np.full(len(rows), LARGEST) if rows.arrival_ends is None else rows.arrival_ends
+        rings.write(self.arrival_ends, first, ends)
         numbers = ArrivalNumbers(self._ordinals, self.arrival_ends)
-        self._expiry.rows_came(self.ring(), numbers, rows.first_ordinal, rows.stream_arrivals)
+        self._expiry.rows_came(self.ring(), numbers, first, rows.first_ordinal, rows.stream_arrivals)
 
     def may_be_indexed(self, classes: tuple[int, ...], at_once: int) -> bool:
         """Whether there is an index on these key classes, or the window has at most `at_once` rows to index."""
@@ -234,7 +240,7 @@ class BaseWindow:
         self.capacity = capacity
 
     def held(self, ids: Ints) -> WindowRows:
-        """The rows with these ids, as if they arrived; ROWS windows are not renumbered and may not be asked."""
+        """The rows with these ids, as if they arrived."""
         slots = ids & (self.capacity - 1)
         matrix = np.ascontiguousarray(ids.reshape(-1, 1))
         return WindowRows(
@@ -245,6 +251,7 @@ class BaseWindow:
             {name: _take(column, matrix) for name, column in self.columns.items()},
             self.arrivals[slots] if self.layout.tracks_arrivals else None,
             self._ordinals[slots] if self.layout.tracks_arrivals else None,
+            arrival_ends=self.arrival_ends[slots] if self.layout.tracks_arrivals else None,
         )
 
     def _pack(self, kept: Ints, capacity: int) -> Renumbering:

@@ -271,3 +271,31 @@ def test_store_writes_the_ring_and_inserts(width: int) -> None:
         assert (array == other).all()
     twin = insert_entries(entries, new_chains(64, 16))
     assert (made.buckets == twin.buckets).all() and (made.slots == twin.slots).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_partners_are_found_once_and_what_waits_for_them_wakes_once(seed: int) -> None:
+    rng = np.random.default_rng([seed, 77])
+    entries = Entries.draw(rng, int(rng.integers(1, 200)), 50, 0, keys=9)
+    made = insert_entries(entries, new_chains(64, 2, seed))
+    gone = rng.choice(np.arange(entries.head, entries.tail), 8, replace=False)
+    chains.end(made, gone)
+    head, combos, keys = entries.head + 5, draw_combos(rng, 25, 1), keys_of(rng, 25, 9)
+    matches = {
+        (at, entry_id)
+        for at in range(25)
+        for entry_id in range(head, entries.tail)
+        if entry_id not in gone
+        and entries.keys[entry_id] == keys[at]
+        and entries.starts[entry_id] <= combos.ends[at]
+        and entries.ends[entry_id] >= combos.starts[at]
+    }
+    found = np.arange(25) == 3
+    chains.find_partners(made, head, keys, (combos.starts, combos.ends), found)
+    assert set(np.flatnonzero(found).tolist()) == {at for at, _ in matches} | {3}
+    reasons = rng.integers(0, 3, 64)
+    before = reasons.copy()
+    woken = chains.wake(made, head, keys, (combos.starts, combos.ends), reasons, 1)
+    wanted = {entry_id for _, entry_id in matches if before[entry_id % 64] == 1}
+    assert sorted(woken.tolist()) == sorted(wanted) and wanted
+    assert {slot for slot in range(64) if reasons[slot] != before[slot]} == {entry_id % 64 for entry_id in wanted}

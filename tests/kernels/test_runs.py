@@ -154,3 +154,33 @@ def test_nobody_probes_with_nothing() -> None:
         lambda out, cursor: loops.probe(entries.ring(64), nothing, out, cursor, layout_of(1, 1, True)), 2, 1
     )
     assert (found, calls) == ([], 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_partners_are_found_once_and_what_waits_for_them_wakes_once(seed: int) -> None:
+    rng = np.random.default_rng([seed, 78])
+    entries = Entries.draw(rng, 130, 60, 0, keys=20)
+    in_run = sorted(rng.choice(np.arange(130, 190), 45, replace=False).tolist())
+    run, ring = run_of(entries, in_run), entries.ring(64, 136)
+    gone = rng.choice(in_run, 8, replace=False)
+    ring.ends[gone % 64] = EVICTED
+    combos, lows = draw_combos(rng, 25, 1), rng.integers(-2, 22, 25)
+    highs = lows + rng.integers(-3, 4, 25)
+    matches = {
+        (at, entry_id)
+        for at in range(25)
+        for entry_id in set(in_run) - set(gone.tolist())
+        if entry_id >= 136
+        and lows[at] <= entries.keys[entry_id] <= highs[at]
+        and entries.starts[entry_id] <= combos.ends[at]
+        and entries.ends[entry_id] >= combos.starts[at]
+    }
+    found = np.arange(25) == 3
+    runs.find_partners(run, ring, (lows, highs), (combos.starts, combos.ends), found)
+    assert set(np.flatnonzero(found).tolist()) == {at for at, _ in matches} | {3}
+    reasons = rng.integers(0, 3, 64)
+    before = reasons.copy()
+    woken = runs.wake(run, ring, (lows, highs), (combos.starts, combos.ends), reasons, 1)
+    wanted = {entry_id for _, entry_id in matches if before[entry_id % 64] == 1}
+    assert sorted(woken.tolist()) == sorted(wanted) and wanted
+    assert {slot for slot in range(64) if reasons[slot] != before[slot]} == {entry_id % 64 for entry_id in wanted}

@@ -117,7 +117,7 @@ def check_engine(case: Case, theme: object = everything, executors: Sequence[str
 
 
 def on_executor(way: Way, executor: str, seed: int) -> Way:
-    """A way on an executor; restores may go to any."""
+    """A way on an executor, with or without demand; restores may go to any."""
     rng = random.Random(f"executors {seed} {executor} {way.plan}")
     after = tuple(rng.choice([None, None, *executor_names()]) for _ in way.restore_before)
-    return dataclasses.replace(way, executor=executor, executors_after=after)
+    return dataclasses.replace(way, executor=executor, executors_after=after, demand=rng.choice(["off", "on"]))

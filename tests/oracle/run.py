@@ -71,7 +71,8 @@ class Way:
 
     `executors_after` go with `plans_after`; where there is none it stays as it was.
     `piece_bytes` is the size from which values count as large and are cut, instead of the engine's own. With `evicts`,
-    entries of join states are evicted before some pushes. With `limited`, memory is, by limits that change.
+    entries of join states are evicted before some pushes. With `limited`, memory is, by limits that change. `demand` is
+    the engine's, also after restores.
     """
 
     plan: str | None
@@ -83,6 +84,7 @@ class Way:
     executors_after: tuple[str | None, ...] = ()
     evicts: bool = False
     limited: bool = False
+    demand: str = "off"
 
     @property
     def restored_into(self) -> list[tuple[int, str | None, str | None]]:
@@ -99,6 +101,8 @@ class Way:
             parts.append("evicting")
         if self.limited:
             parts.append("with limits of memory")
+        if self.demand != "off":
+            parts.append(f"demand {self.demand}")
         for number, plan, executor in self.restored_into:
             where = f"{plan or 'the same plan'} on {executor or 'the same executor'}"
             parts.append(f"restored before push {number} into {where}")
@@ -138,6 +142,7 @@ class Run:
             tables=case.tables(),
             late="keep",
             max_jump=_max_jump(case),
+            demand=way.demand,
         )
         self.late: dict[str, list[tuple[Any, ...]]] = {name: [] for name in case.streams}
         self.names = [output.name for output in case.outputs] + ["valid_from", "valid_to"]
@@ -225,6 +230,7 @@ class Run:
         if self.rng.random() < 0.3 and self.query.text == self.case.text:
             self._restore_under_another_schema(stored)
         before, ran = self.engine.stats(), self.engine.executor
+        options["demand"] = self.way.demand
         self.engine = ms.Engine.restore(self.query, ms.Snapshot.from_bytes(stored), **options)
         self._equal("the restored executor", self.engine.executor, executor or ran)
         after = self.engine.stats()

@@ -200,3 +200,43 @@ def test_a_rows_window_is_numbered(seed: int, size: int) -> None:
         assert window.head == 1 + sum(ordinal + size < len(stream) for ordinal in kept)
         assert window.tail == 1 + len(kept)
     assert window.capacity == 64
+
+
+@pytest.mark.parametrize("size", [1, 3, 10])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_that_enter_late_keep_their_numbers(seed: int, size: int) -> None:
+    """A row that was held back leaves when it would have left, wherever it stands in the window."""
+    rng = np.random.default_rng([seed, size, 5])
+    window = BaseWindow(layout(WindowKind.ROWS, size, tracks_arrivals=True))
+    stream: list[int] = []
+    entered: list[int] = []
+    held_back: list[int] = []
+
+    def end_of(ordinal: int, came: int) -> int:
+        return stream[ordinal + size] - 1 if ordinal + size < came else int(LARGEST)
+
+    for _ in range(150):
+        before, count = len(stream), int(rng.integers(0, 7))
+        stream += ((stream[-1] if stream else 0) + np.cumsum(rng.integers(1, 5, count))).tolist()
+        late = [ordinal for ordinal in held_back if rng.random() < 0.3]
+        fresh = [ordinal for ordinal in range(before, len(stream)) if rng.random() < 0.5]
+        held_back = [ordinal for ordinal in held_back if ordinal not in late and ordinal + size >= len(stream)]
+        held_back += [ordinal for ordinal in range(before, len(stream)) if ordinal not in fresh]
+        coming = late + fresh
+        rows = make_rows([(0, int(LARGEST), 1, 1, "", None)] * len(coming))
+        rows.ordinals = np.array(coming, np.int64)
+        rows.arrivals = np.array([stream[ordinal] for ordinal in coming], np.int64)
+        rows.arrival_ends = np.array([end_of(ordinal, before) for ordinal in coming], np.int64)
+        rows.stream_arrivals, rows.first_ordinal = np.array(stream[before:], np.int64), before
+        window.make_room(len(rows), int(SMALLEST))
+        window.append(rows)
+        entered += coming
+        for row_id in range(window.head, window.tail):
+            ordinal, slot = entered[row_id - 1], row_id & (window.capacity - 1)
+            assert window.arrivals[slot] == stream[ordinal]
+            assert window.arrival_ends[slot] == end_of(ordinal, len(stream))
+        window.purge(int(SMALLEST))
+        gone = entered[: window.head - 1]
+        assert all(ordinal + size < len(stream) for ordinal in gone)
+        assert window.head > len(entered) or entered[window.head - 1] + size >= len(stream)
+    assert window.capacity == 64

@@ -52,7 +52,7 @@ class Run:
         self.query = query
         self.rng = random.Random(f"run {case.seed}")
         self.tables = case.join.tables()
-        self.engine = ms.Engine(self.query, plan=way.plan, executor=way.executor, tables=self.tables)
+        self.engine = ms.Engine(self.query, plan=way.plan, executor=way.executor, tables=self.tables, demand=way.demand)
         self.total = 0
         self.has_resumed = False
         self.limits = Limits(f"{case.seed} {way.plan} {way.executor}")
@@ -155,6 +155,7 @@ class Run:
         if restart.executor is not None:
             options["executor"] = restart.executor
         before = self.engine.stats()
+        options["demand"] = self.way.demand
         self.engine = ms.Engine.restore(self.query, ms.Snapshot.from_bytes(stored), **options)
         self.query = self.engine.query  # which has the step of the snapshot
         self._equal("the restored step", self.query.step, self.case.step)
@@ -168,6 +169,7 @@ class Run:
         watermark = self._watermark(restart.before)
         assert watermark is not None
         options: dict[str, Any] = {} if restart.executor is None else {"executor": restart.executor}
+        options["demand"] = self.way.demand
         rows = self._live_rows(restart.before, watermark // self.case.step * self.case.step)
         tables = {name: pushed_table(self.case.join, name, listed) for name, listed in rows.items()}
         self.engine = ms.Engine.resume(self.query, tables, watermark, tables=self.tables, plan=restart.plan, **options)

@@ -63,11 +63,13 @@ class Way:
     evicts: bool = False
     is_tiny: bool = False
     is_limited: bool = False
+    demand: str = "off"
 
     def text(self) -> str:
         parts = [f"plan {self.plan} on {self.executor}"]
         parts += [f"chunks of {self.chunk_rows} rows"] * (self.chunk_rows is not None)
         parts += [f"pieces of {self.piece_bytes} bytes"] * (self.piece_bytes is not None)
+        parts += [f"demand {self.demand}"] * (self.demand != "off")
         parts += ["push_batches"] * self.in_pieces + ["evicting"] * self.evicts + ["tiny limits"] * self.is_tiny
         parts += ["limits of memory"] * self.is_limited
         return ", ".join([*parts, *(str(event) for event in self.events)])
@@ -100,6 +102,7 @@ def draw_way(case: Case, rng: random.Random) -> Way:
         evicts=rng.random() < 0.4,
         is_tiny=rng.random() < 0.5,
         is_limited=rng.random() < 0.4,
+        demand=rng.choice(["off", "on"]),
     )
 
 

@@ -37,6 +37,9 @@ class Held(Protocol):
     def windows(self) -> Sequence[BaseWindow]: ...
 
     @property
+    def hidden(self) -> Sequence[BaseWindow]: ...
+
+    @property
     def lane(self) -> Lane: ...
 
     @property
@@ -113,7 +116,7 @@ class Keeper:
 
     def _trim_windows(self, times: int) -> None:
         """Have no window keep room for more than so many times the rows that it has."""
-        for window in self._held.windows:
+        for window in (*self._held.windows, *self._held.hidden):
             window.trim(times * len(window))
 
     def may_fill(self, beginning: Executor | None = None) -> bool:

@@ -43,7 +43,7 @@ class Memory:
 
     def count(self) -> MemoryUse:
         """What everything takes now."""
-        return count_memory(self._parts.windows, self._parts.lane, self._late_bytes())
+        return count_memory([*self._parts.windows, *self._parts.hidden], self._parts.lane, self._late_bytes())
 
     @property
     def limit(self) -> int | None:
@@ -56,7 +56,7 @@ class Memory:
             self._keeper = None
             return
         check_executor(self._parts.lane.executor.kind, call)
-        for window in self._parts.windows:
+        for window in (*self._parts.windows, *self._parts.hidden):
             window.trim(2 * len(window))
         windows = self.count().windows
         if windows > limit:
@@ -93,14 +93,17 @@ class Memory:
             return Admission(accepted)
         use, limit = self.count(), self._keeper.limit
         others = use.output + use.late
-        outlook = Outlook(self._query, self._parts.windows, self._parts.horizon, find_watermark(), limit - others)
+        hidden = sum(rows.nbytes for rows in self._parts.hidden)
+        room = limit - others - hidden
+        outlook = Outlook(self._query, self._parts.windows, self._parts.horizon, find_watermark(), room)
         if self.may_shed:
             return self.shedder.admit(accepted, outlook)
         found = outlook.forecast(accepted)
         if found.chunk_rows is None:
             beside = f", beside {others:,} of what waits for the output and of late rows" if others else ""
+            needed = found.needed + hidden
             raise InputError(
-                f"push: with these rows the base windows would take about {found.needed:,} bytes{beside}, more than "
+                f"push: with these rows the base windows would take about {needed:,} bytes{beside}, more than "
                 f"memory_limit={limit:,}; give a larger limit, use smaller windows, move the watermark on, or let an "
                 "embedded engine drop rows by overload='shed'"
             )
@@ -108,6 +111,8 @@ class Memory:
 
     def _has_room_for(self, accepted: Mapping[str, StreamRows]) -> bool:
         """Whether no window has to grow for these rows, so that there is nothing to compute."""
+        if any(len(rows) for rows in self._parts.hidden):
+            return False
         for relation, window in zip(self._query.inputs, self._parts.windows, strict=True):
             rows = accepted.get(relation.source)
             if rows is not None and len(window) + len(rows) > window.capacity:

@@ -27,6 +27,7 @@ from midstream.kernels import rings as kernels
 from midstream.kernels.types import EARLIEST, FIRST_ID
 from midstream.state.arrow import make_contiguous
 from midstream.state.expiry import expiry_of
+from midstream.state.hidden import HiddenRows
 from midstream.state.indexes import Ints
 from midstream.state.window import BaseWindow, PayloadName, WindowRows
 
@@ -143,9 +144,16 @@ def _check_step(query: Query, stored: int | None) -> None:
             )
 
 
-def make_window_table(window: BaseWindow, horizon: int) -> pa.Table:
-    """The live rows of a base window."""
-    rows = window.held(kernels.alive(window.ends, window.head, window.tail, horizon))
+def make_window_table(window: BaseWindow, hidden: HiddenRows | None, horizon: int) -> pa.Table:
+    """The live rows of an input: of its base window, and those that are hidden, which enter when they are restored."""
+    table = _make_table(window.held(kernels.alive(window.ends, window.head, window.tail, horizon)))
+    if hidden is not None and len(hidden):
+        table = pa.concat_tables([table, _make_table(hidden.held(hidden.living(horizon)))])
+    # The rows of a window that counts them enter in the order of their stream.
+    return table.sort_by("ordinal") if hidden is not None and window.layout.tracks_arrivals else table
+
+
+def _make_table(rows: WindowRows) -> pa.Table:
     arrays: dict[str, pa.Array | pa.ChunkedArray] = {"start": pa.array(rows.starts)}
     arrays.update({f"code {number}": pa.array(codes) for number, codes in rows.codes.items()})
     arrays.update({f"band {number}": pa.array(codes) for number, codes in rows.band_codes.items()})

@@ -1,0 +1,245 @@
+"""The entrance: in front of every executor, it lets in the rows that have a partner in each neighbouring input.
+
+    rows arrive  ->  a partner for each edge   ->  the base window, and through the plan
+                     none for one of them      ->  hidden; woken when a row arrives that is one
+                     none in a static table    ->  dropped: there will never be one
+
+Partners are rows that have arrived and are alive, hidden or not. What a hidden row waits for is one edge: as long as
+no row of that neighbour matches, there is no result with it. When one arrives, all its edges are asked again. So when
+the last row of a result has arrived, each of its rows has a partner for each of its edges, and all of them have entered
+by the end of that chunk: results come in the same push as without an entrance.
+
+A row that enters gets its id then, like one that has just arrived. It keeps its interval and its arrival number. No
+plan, state or migration has to know that rows were ever hidden.
+
+An edge counts only as long as both its inputs are in the same fragment of every plan that runs: what a fragment gives
+to an operator below a join must be there when the operator closes its step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from midstream.cql.model import Query
+from midstream.engine.demand.chunk import IndexedChunk
+from midstream.engine.demand.edges import Edge, find_edges
+from midstream.engine.stats import DemandStats, StateStats
+from midstream.kernels.types import NO_REASON
+from midstream.plan.nodes import quoted
+from midstream.plan.tree import Plan
+from midstream.state.hidden import HiddenRows
+from midstream.state.indexes import Ints
+from midstream.state.row_parts import join_rows, select_rows
+from midstream.state.window import BaseWindow, WindowRows
+
+
+@dataclass
+class _Counts:
+    """What the entrance has done so far."""
+
+    hidden: int = 0
+    woken: int = 0
+    dropped: int = 0
+    checks: int = 0
+    hits: int = 0
+
+
+class Entrance:
+    """Lets rows into the base windows of one query."""
+
+    def __init__(self, query: Query, windows: Sequence[BaseWindow], plans: Iterable[Plan]):
+        self._query = query
+        self._windows = windows
+        self._edges = find_edges(query, windows)
+        self._hidden = {
+            number: HiddenRows(windows[number].layout, meter=windows[number].meter)
+            for number in dict.fromkeys(edge.number for edge in self._edges)
+        }
+        #: Of each edge, how many rows may wait for it: those that have expired meanwhile are counted too.
+        self._waiting = [0] * len(self._edges)
+        self._counts = _Counts()
+        self._edges_of: dict[int, list[Edge]] = {}
+        self._drops_by: dict[int, list[Edge]] = {}
+        self.follow(plans)
+
+    @property
+    def hidden(self) -> Sequence[HiddenRows]:
+        """What is kept of hidden rows."""
+        return list(self._hidden.values())
+
+    def hidden_of(self, number: int) -> HiddenRows | None:
+        """What is kept of the hidden rows of an input; None if it never has any."""
+        return self._hidden.get(number)
+
+    def follow(self, plans: Iterable[Plan]) -> None:
+        """Go by the edges that count while these plans run; what waits for others has to be released."""
+        fragments = [[frozenset(inputs) for inputs in plan.fragment_inputs] for plan in plans]
+        counting = [
+            edge
+            for edge in self._edges
+            if all(any({edge.number, edge.neighbour} <= inputs for inputs in found) for found in fragments)
+        ]
+        self._edges_of, self._drops_by = {}, {}
+        for edge in counting:
+            is_static = self._query.inputs[edge.neighbour].is_static
+            (self._drops_by if is_static else self._edges_of).setdefault(edge.number, []).append(edge)
+
+    def release(self, horizon: int) -> dict[int, WindowRows]:
+        """Take out the hidden rows that wait for an edge that does not count any more."""
+        released = {}
+        for number, hidden in self._hidden.items():
+            if len(hidden) == 0:
+                continue
+            ids = hidden.living(horizon)
+            counting = [edge.reason for edge in self._edges_of.get(number, ())]
+            ids = ids[~np.isin(hidden.reasons_of(ids), counting)]
+            if len(ids):
+                released[number] = _as_arrived(hidden.take(ids))
+        return released
+
+    # Rows that arrive ------------------------------------------------------------------------------------------------
+
+    def admit(self, arrived: Mapping[int, WindowRows], horizon: int) -> dict[int, WindowRows]:
+        """The rows that enter now, by input: of those that have just arrived, and of those that were hidden."""
+        kept = {number: self._drop(number, rows) for number, rows in arrived.items()}
+        chunk = IndexedChunk(kept)
+        # First it is found out what becomes of all rows, then they are moved: all of them are there to be found.
+        waking = self._find_waking(chunk)
+        reasons = {number: self._find_reasons(number, rows, chunk) for number, rows in chunk.rows.items()}
+        woken = {number: _as_arrived(self._hidden[number].take(ids)) for number, ids in waking.items()}
+        self._counts.woken += sum(len(rows) for rows in woken.values())
+        entering = {number: self._hide(number, rows, reasons.get(number), horizon) for number, rows in kept.items()}
+        for number, rows in woken.items():
+            entering[number] = join_rows(rows, entering[number]) if number in entering else rows
+        return entering
+
+    def _drop(self, number: int, rows: WindowRows) -> WindowRows:
+        """The rows without those that have no partner in a static table."""
+        for edge in self._drops_by.get(number, ()):
+            if len(rows):
+                found = np.zeros(len(rows), np.bool_)
+                edge.find_partners(rows, self._windows[edge.neighbour], found)
+                places = np.flatnonzero(found)
+                self._count_checks(len(rows), len(rows) - len(places))
+                self._counts.dropped += len(rows) - len(places)
+                rows = select_rows(rows, places)
+        return rows
+
+    def _find_waking(self, chunk: IndexedChunk) -> dict[int, Ints]:
+        """The ids of the hidden rows that have all partners now, by input."""
+        woken: dict[int, list[Ints]] = {}
+        for number, edges in self._edges_of.items():
+            for edge in edges:
+                arrived = chunk.rows.get(edge.neighbour)
+                if arrived is not None and self._waiting[edge.reason]:
+                    ids = edge.wake(arrived, self._hidden[number])
+                    self._waiting[edge.reason] -= len(ids)
+                    woken.setdefault(number, []).append(ids)
+        waking = {}
+        for number, parts in woken.items():
+            ids = np.sort(np.concatenate(parts))
+            if len(ids):
+                ids = ids[self._wait_again(number, ids, chunk)]
+            if len(ids):
+                waking[number] = ids
+        return waking
+
+    def _wait_again(self, number: int, ids: Ints, chunk: IndexedChunk) -> Ints:
+        """Have those of the hidden rows that lack another partner wait for that one; the places of the others."""
+        hidden = self._hidden[number]
+        reasons = self._find_reasons(number, hidden.keys_of(ids), chunk)
+        hidden.set_reasons(ids, reasons)
+        self._count_waiting(reasons)
+        return np.flatnonzero(reasons == NO_REASON)
+
+    def _hide(self, number: int, rows: WindowRows, reasons: Ints | None, horizon: int) -> WindowRows:
+        """Keep those of the rows that have to wait; the others."""
+        hidden = self._hidden.get(number)
+        if hidden is None:
+            return rows
+        waits = np.zeros(len(rows), np.bool_) if reasons is None else reasons != NO_REASON
+        waiting = np.flatnonzero(waits)
+        # Where rows are counted also without any: those that are there have to know how many have come.
+        if len(waiting) or (len(hidden) and hidden.layout.window.counts_rows):
+            own = np.empty(0, np.int64) if reasons is None else reasons[waiting]
+            hidden.hide(select_rows(rows, waiting), own, horizon)
+            self._count_waiting(own)
+            self._counts.hidden += len(waiting)
+        return select_rows(rows, np.flatnonzero(~waits))
+
+    def _find_reasons(self, number: int, rows: WindowRows, chunk: IndexedChunk) -> Ints:
+        """For each row of an input, the first edge for which it has no partner."""
+        reasons = np.full(len(rows), NO_REASON)
+        left = np.arange(len(rows))
+        keys = rows
+        for edge in self._edges_of.get(number, ()):
+            found = np.zeros(len(left), np.bool_)
+            for store in (self._windows[edge.neighbour], self._hidden[edge.neighbour]):
+                if len(store) and not found.all():
+                    edge.find_partners(keys, store, found)
+            if edge.neighbour in chunk.rows and not found.all():
+                edge.find_in_chunk(keys, chunk, found)
+            lacking = np.flatnonzero(~found)
+            self._count_checks(len(left), len(lacking))
+            if len(lacking):
+                reasons[left[lacking]] = edge.reason
+                left = left[found]
+                keys = _keys_at(rows, left)
+            if len(left) == 0:
+                break
+        return reasons
+
+    def _count_checks(self, checks: int, hits: int) -> None:
+        self._counts.checks += checks
+        self._counts.hits += hits
+
+    def _count_waiting(self, reasons: Ints) -> None:
+        for reason, count in enumerate(np.bincount(reasons[reasons != NO_REASON], minlength=len(self._edges)).tolist()):
+            self._waiting[reason] += count
+
+    def purge(self, horizon: int) -> None:
+        """Forget hidden rows for which no partner can come any more."""
+        for number, hidden in self._hidden.items():
+            if len(hidden):
+                hidden.purge(horizon)
+                if len(hidden) == 0:
+                    for edge in self._edges_of.get(number, ()):
+                        self._waiting[edge.reason] = 0
+
+    # What it tells ---------------------------------------------------------------------------------------------------
+
+    def stats(self, horizon: int) -> DemandStats:
+        """What it has done so far."""
+        counts = self._counts
+        waiting = sum(len(hidden.living(horizon)) for hidden in self._hidden.values())
+        return DemandStats(counts.hidden, waiting, counts.woken, counts.dropped, counts.checks, counts.hits)
+
+    def state_stats(self, horizon: int) -> list[StateStats]:
+        """The size of what is kept of hidden rows, for each input that has some."""
+        found = []
+        for number, hidden in self._hidden.items():
+            if len(hidden):
+                alias = self._query.inputs[number].alias
+                rows = len(hidden.living(horizon))
+                found.append(StateStats(quoted(alias), "hidden", rows, hidden.nbytes, 0, (alias,)))
+        return found
+
+
+def _as_arrived(rows: WindowRows) -> WindowRows:
+    """Rows that enter without any others of their stream."""
+    rows.stream_arrivals = None if rows.arrivals is None else np.empty(0, np.int64)
+    return rows
+
+
+def _keys_at(rows: WindowRows, places: Ints) -> WindowRows:
+    """What partners are found by of the rows at these places."""
+    return WindowRows(
+        rows.starts[places],
+        rows.ends[places],
+        {number: codes[places] for number, codes in rows.codes.items()},
+        {number: codes[places] for number, codes in rows.band_codes.items()},
+        {},
+    )
