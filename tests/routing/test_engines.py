@@ -326,3 +326,16 @@ def test_content_needs_a_key(executor: str) -> None:
         engine.migrate(routing="content")
     with pytest.raises(ms.EngineError, match=f"restore: {refusal}"):
         ms.Engine.restore(query, engine.snapshot(), routing="content")
+
+
+@pytest.mark.parametrize("executor", ROUTED)
+def test_every_branch_of_a_set_operation_has_its_own_way(executor: str) -> None:
+    inputs = ", ".join(f"{name} [RANGE 1 SECOND]" for name in "rst")
+    branch = f"SELECT r.ts AS x, t.ts AS z FROM {inputs} WHERE r.a = s.a AND s.b = t.b"
+    query = ms.query(f"{branch} UNION ALL {branch}", schemas=dict.fromkeys("rst", SCHEMA), event_time="ts")
+    engine, tree = ms.Engine(query, executor=executor), ms.Engine(query)
+    for number in range(PUSHES):
+        found, wanted = (each.push(make_push(number)) for each in (engine, tree))
+        assert sorted(map(str, found.to_pylist())) == sorted(map(str, wanted.to_pylist()))
+    assert engine.routing.changes > 0 and len(engine.routing.streams) == 6
+    assert engine.stats().rows_out == tree.stats().rows_out > 0

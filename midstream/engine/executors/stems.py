@@ -13,6 +13,7 @@ those of lower ones and not the other way round, as if inputs entered one after 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -120,7 +121,7 @@ class StemsExecutor:
         tree: Node = Leaf(first)
         for number in others:
             tree = Join(tree, Leaf(number))
-        return Plan(self._given.aliases, tree)
+        return replace(self._given, root=tree)
 
     def start(self, cause: Cause, handed_over: Sequence[HandedOver] = ()) -> None:
         """Index what the routes probe. There are no states, so none are taken over and none are missing."""

@@ -8,6 +8,7 @@ what is stored for it is joined ahead, some rows in every chunk: then it is ther
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -59,7 +60,7 @@ class Guide:
         if self.router.orders == (self._by_plan,):
             return self._given
         largest = max(enumerate(self.router.shares), key=lambda found: found[1])[0]
-        return Plan(self._given.aliases, self.routings[largest].tree_from(self._largest))
+        return replace(self._given, root=self.routings[largest].tree_from(self._largest))
 
     def decide(self, arrived: Mapping[int, Delta]) -> None:
         """Ask the router which way the rows of a chunk take, and have entries moved after it."""
@@ -122,7 +123,7 @@ class Guide:
         if found is None:
             return None
         order = tuple(sorted((way for edge in found for way in edge.directions), key=lambda way: (known[way], way)))
-        return found, Plan(self._given.aliases, Routing(found, order).tree_from(self._largest))
+        return found, replace(self._given, root=Routing(found, order).tree_from(self._largest))
 
     def settle(self, stair: Stair, delta: Delta) -> None:
         """A STAIR is about to be probed: move what has to be moved before."""
