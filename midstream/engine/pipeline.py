@@ -125,11 +125,19 @@ class Pipeline:
 
     def _follow_lane(self) -> None:
         """Other plans run from now on. Rows that are hidden for a reason that does not count for them enter."""
+        self._suspend()
         self._forget_unused_indexes()
         if self._entrance is not None:
             self._entrance.follow([executor.plan for executor in self._lane.executors()])
             for _ in self._enter(self._entrance.release(self._horizon)):
                 raise AssertionError("no result with a hidden row is due")
+
+    def _suspend(self) -> None:
+        """Have combinations without a partner wait in every plan; under a memory limit nothing waits."""
+        if self._entrance is not None:
+            for executor in self._lane.executors():
+                for owner in executor.evicting():
+                    owner.suspend(self.memory.limit is None)
 
     def _forget_unused_indexes(self) -> None:
         """What only plans that do not run any more needed of the windows is not kept."""
@@ -188,6 +196,7 @@ class Pipeline:
     def take(self, admission: Admission, watermark: int) -> Iterator[pa.Table]:
         """Take in the rows of a push, after which the watermark will be `watermark`; yields result tables."""
         before = self._running
+        self._suspend()
         if self._query.tracks_arrivals and admission.accepted:
             accepted = {stream: sort_by_time(rows) for stream, rows in admission.accepted.items()}
             number_arrivals(accepted, self._next_arrival)

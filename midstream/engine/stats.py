@@ -64,13 +64,16 @@ class DemandStats:
 
     `hidden` counts rows that had to wait for a partner before they entered, `waiting` those of them that still do, and
     `woken` those for which all partners have come; the others have expired. `dropped` counts rows without a partner in
-    a static table. In `checks` a row was looked up in one neighbouring input, and in `hits` of them it had no partner.
+    a static table. `suspended` counts rows and combinations that had to wait inside a plan, and `resumed` those that
+    went on. In `checks` one was looked up, in `hits` of them it had no partner.
     """
 
     hidden: int
     waiting: int
     woken: int
     dropped: int
+    suspended: int
+    resumed: int
     checks: int
     hits: int
 

@@ -10,8 +10,16 @@ from dataclasses import dataclass
 
 @dataclass
 class Meter:
-    """Entries looked at by probes, bytes written to rings, and entries that were missing and have been filled in."""
+    """Entries looked at by probes, bytes written to rings, and entries that were missing and have been filled in.
+
+    Of combinations for which there was no demand: how many had to wait, and how many of these have gone on; and how
+    often one was looked up and how often it had no partner.
+    """
 
     slots_visited: int = 0
     bytes_moved: int = 0
     entries_filled: int = 0
+    suspended: int = 0
+    resumed: int = 0
+    demand_checks: int = 0
+    demand_hits: int = 0

@@ -3,6 +3,10 @@
 At a batch boundary the live entries of a join state and the union of its boxes partition Join(Q), the live
 combinations of its inputs: none is stored twice, none is both stored and in a box, none is missing. Join(Q) is computed
 here from the rows of the base windows by nested loops, the boxes from their definition.
+
+With suspension, combinations are missing too that contain one that waits below; these must not be stored (I'). Whatever
+waits at a join has a partner in its eager side only if that is kept from the join itself: it contains one that waits at
+a join further up (S).
 """
 
 from __future__ import annotations
@@ -17,9 +21,10 @@ import midstream as ms
 from midstream.engine.executors.tree import TreeExecutor
 from midstream.engine.joins.access import BandPath, HashPath
 from midstream.engine.joins.nodes import JoinNode
+from midstream.engine.joins.suspending import Waiting
 from midstream.kernels import rings as kernels
 from midstream.kernels.boxes import FILLING, MISSING
-from midstream.kernels.types import EVICTED
+from midstream.kernels.types import EVICTED, LARGEST
 from midstream.state.indexes import HashIndex
 from midstream.state.missing import Box
 from midstream.state.window import BaseWindow
@@ -39,6 +44,7 @@ class Count:
     boxed: int = 0
     several: int = 0
     off: int = 0
+    open: int = 0
 
 
 def executor_of(engine: ms.Engine) -> TreeExecutor:
@@ -54,12 +60,19 @@ def windows_of(engine: ms.Engine) -> list[BaseWindow]:
 def read_live_rows(window: BaseWindow, watermark: int) -> dict[int, tuple[Row, int, int]]:
     """The live rows of a window by id, with their intervals."""
     ids = kernels.alive(window.ends, window.head, window.tail, watermark)
+    ids = ids[[has_not_left(window, row_id) for row_id in ids.tolist()]]
     held = window.held(ids)
     columns = {name: values.to_pylist() for name, values in held.payload.items()}
     return {
         row_id: ({name: values[at] for name, values in columns.items()}, int(held.starts[at]), int(held.ends[at]))
         for at, row_id in enumerate(ids.tolist())
     }
+
+
+def has_not_left(window: BaseWindow, row_id: int) -> bool:
+    """Whether a row is still in its window. One of a ROWS window that entered late may stand behind later rows."""
+    is_open = not window.layout.window.counts_rows or window.arrival_ends[row_id & (window.capacity - 1)] == LARGEST
+    return row_id >= window.head and bool(is_open)
 
 
 def join_naively(small: Small, live: list[dict[int, tuple[Row, int, int]]], inputs: tuple[int, ...]) -> dict[Any, Any]:
@@ -89,7 +102,9 @@ def read_entries(
     for entry in range(ring.head, ring.tail):
         slot = entry & (len(ring.starts) - 1)
         members = ring.members[slot].tolist()
-        is_held = all(row_id >= windows[number].head for row_id, number in zip(members, node.inputs, strict=True))
+        is_held = all(
+            has_not_left(windows[number], row_id) for row_id, number in zip(members, node.inputs, strict=True)
+        )
         if is_held and ring.ends[slot] >= watermark and ring.ends[slot] != EVICTED:
             combination = tuple(sorted(zip(node.inputs, members, strict=True)))
             found[combination] += 1
@@ -129,7 +144,7 @@ def audit(engine: ms.Engine, small: Small, count: Count) -> None:
     windows, watermark = windows_of(engine), engine._pipeline._horizon
     live = [read_live_rows(window, watermark) for window in windows]
     for window in windows:
-        if window.layout.window.counts_rows:
+        if window.layout.window.counts_rows and engine._pipeline._entrance is None:
             assert len(window) <= window.layout.window.size, "what was pushed out of a ROWS window is gone"
     for node in executor_of(engine).joins():
         if node.state is None:
@@ -144,7 +159,10 @@ def audit(engine: ms.Engine, small: Small, count: Count) -> None:
         twice = [combo for combo, times in entries.items() if times > 1]
         assert not twice, f"stored twice in {node.inputs}: {twice[:3]}"
         assert not boxed & set(entries), f"both stored and missing in {node.inputs}"
-        lost = set(wanted) - boxed - set(entries)
+        opened = {combination for combination in wanted if is_open(executor_of(engine), node, combination)}
+        assert not opened & set(entries), f"stored in {node.inputs} although a part waits"
+        count.open += len(opened)
+        lost = set(wanted) - boxed - set(entries) - opened
         assert not lost, f"neither stored nor in the box of {node.inputs}: {sorted(lost)[:3]}"
         assert set(entries) <= set(wanted), f"should not be in {node.inputs}: {sorted(set(entries) - set(wanted))[:3]}"
         assert intervals == {combo: wanted[combo] for combo in entries}
@@ -155,6 +173,47 @@ def audit(engine: ms.Engine, small: Small, count: Count) -> None:
         count.several += bool(node.state.missing) and node.state.missing.only_box is None
         count.stored += len(entries)
         count.boxed += len(boxed)
+
+
+def waits_of(executor: TreeExecutor) -> list[tuple[Waiting, list[JoinNode], set[Combination]]]:
+    """What waits: where, the joins that it is kept from with its own node, and the live combinations."""
+    found = []
+    suspender = executor._suspender
+    for waiting in () if suspender is None else suspender._all():
+        node, way = waiting.node, [waiting.node]
+        while node is not waiting.top:
+            assert suspender is not None
+            node = suspender._parents[id(node)]
+            way.append(node)
+        members = waiting.state.entries(waiting.node.inputs).rows.tolist()
+        combos = {tuple(sorted(zip(waiting.node.inputs, rows, strict=True))) for rows in members}
+        found.append((waiting, [join for join in way if isinstance(join, JoinNode)], combos))
+    return found
+
+
+def is_open(executor: TreeExecutor, node: JoinNode, combination: Combination) -> bool:
+    """Whether a combination of a node contains one that waits below it, for a join above it."""
+    return any(
+        node in way and any(set(waits) <= set(combination) for waits in combos) for _, way, combos in waits_of(executor)
+    )
+
+
+def audit_waiting(engine: ms.Engine, small: Small) -> int:
+    """Check that whatever waits has no partner that its join knows of; how much there is."""
+    executor, windows, watermark = executor_of(engine), windows_of(engine), engine._pipeline._horizon
+    live = [read_live_rows(window, watermark) for window in windows]
+    total = 0
+    for waiting, _, combos in waits_of(executor):
+        alive = {combo for combo in combos if all(row_id in live[number] for number, row_id in combo)}
+        total += len(alive)
+        eager = set(waiting.eager.inputs)
+        joined = join_naively(small, live, (*waiting.node.inputs, *waiting.eager.inputs)) if alive else {}
+        join = executor._suspender._parents[id(waiting.top)]  # type: ignore[union-attr]
+        for combination in joined:
+            if any(set(waits) <= set(combination) for waits in alive):
+                partner = tuple(pair for pair in combination if pair[0] in eager)
+                assert is_open(executor, join, partner), f"{combination} waits although its partner is there"
+    return total
 
 
 def _check_box(box: Box, windows: list[BaseWindow]) -> None:

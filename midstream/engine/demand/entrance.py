@@ -43,8 +43,6 @@ class _Counts:
     hidden: int = 0
     woken: int = 0
     dropped: int = 0
-    checks: int = 0
-    hits: int = 0
 
 
 class Entrance:
@@ -61,6 +59,7 @@ class Entrance:
         #: Of each edge, how many rows may wait for it: those that have expired meanwhile are counted too.
         self._waiting = [0] * len(self._edges)
         self._counts = _Counts()
+        self._meter = windows[0].meter
         self._edges_of: dict[int, list[Edge]] = {}
         self._drops_by: dict[int, list[Edge]] = {}
         self.follow(plans)
@@ -193,8 +192,8 @@ class Entrance:
         return reasons
 
     def _count_checks(self, checks: int, hits: int) -> None:
-        self._counts.checks += checks
-        self._counts.hits += hits
+        self._meter.demand_checks += checks
+        self._meter.demand_hits += hits
 
     def _count_waiting(self, reasons: Ints) -> None:
         for reason, count in enumerate(np.bincount(reasons[reasons != NO_REASON], minlength=len(self._edges)).tolist()):
@@ -212,10 +211,18 @@ class Entrance:
     # What it tells ---------------------------------------------------------------------------------------------------
 
     def stats(self, horizon: int) -> DemandStats:
-        """What it has done so far."""
-        counts = self._counts
-        waiting = sum(len(hidden.living(horizon)) for hidden in self._hidden.values())
-        return DemandStats(counts.hidden, waiting, counts.woken, counts.dropped, counts.checks, counts.hits)
+        """What it, and the plan behind it, have done so far."""
+        counts, meter = self._counts, self._meter
+        return DemandStats(
+            hidden=counts.hidden,
+            waiting=sum(len(hidden.living(horizon)) for hidden in self._hidden.values()),
+            woken=counts.woken,
+            dropped=counts.dropped,
+            suspended=meter.suspended,
+            resumed=meter.resumed,
+            checks=meter.demand_checks,
+            hits=meter.demand_hits,
+        )
 
     def state_stats(self, horizon: int) -> list[StateStats]:
         """The size of what is kept of hidden rows, for each input that has some."""

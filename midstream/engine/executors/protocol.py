@@ -83,6 +83,9 @@ class Evicting(Protocol):
     def switch_on(self, node: JoinNode) -> None:
         """Keep what a join finds again; all of it is missing so far."""
 
+    def suspend(self, is_on: bool) -> None:
+        """From now on have combinations wait that have no partner further up, or let nothing wait any more."""
+
 
 class Executor(Protocol):
     """Takes rows that have just entered the base windows and gives the results that they complete."""

@@ -32,8 +32,10 @@ from midstream.engine.joins.nodes import (
     build_tree,
     index_state,
     indexes_used,
+    keep_one_way,
 )
 from midstream.engine.joins.probing import Prober
+from midstream.engine.joins.suspending import Sight, Suspender, lazy_side
 from midstream.engine.routing.report import RoutingReport
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import SMALLEST, Combos
@@ -107,6 +109,9 @@ class TreeExecutor:
             self._root.keep_results(windows)
         self.prober = Prober(query, windows)
         self.filler: Filler = LevelFiller(windows, self.prober)
+        self._query = query
+        self._suspender: Suspender | None = None
+        self._is_complete = False
 
     def start(self, cause: Cause, handed_over: Sequence[HandedOver] = ()) -> None:
         """Keep what both plans have in common and declare the rest missing for this cause.
@@ -168,6 +173,7 @@ class TreeExecutor:
 
     def hand_over(self) -> list[HeldState]:
         """All states that are not switched off, with what is missing from them."""
+        self.suspend(is_on=False)
         nodes = {frozenset(node.inputs): node for node in self.joins()}
         found = []
         for shape in self._shapes:
@@ -209,16 +215,36 @@ class TreeExecutor:
         """None: a plan that runs alone is no migration."""
         return iter(())
 
+    def suspend(self, is_on: bool) -> None:
+        """From now on have combinations wait that have no partner further up, or let nothing wait any more."""
+        if is_on and self._suspender is None:
+            self._suspender = Suspender(self._query, self._joins, self._windows, self.prober)
+            add_indexes(self._windows, self._suspender.indexes_used())
+            self._suspender.prepare()
+        elif not is_on and self._suspender is not None:
+            self._give_up_waiting()
+            self._suspender = None
+            for node in self._joins:
+                keep_one_way(node)
+
+    def _give_up_waiting(self) -> None:
+        """Only if all states are complete can combinations wait; those that do are missing from now on."""
+        if self._suspender is not None:
+            self._suspender.give_up(self._known.since)
+
     def evict(self, node: JoinNode, number: int, rows: Ints) -> int:
         """Give up the entries of a join's state that have one of these rows of an input; how many there were."""
+        self._give_up_waiting()
         return evict(node, number, rows, self._windows, self._known.since)
 
     def evict_all(self, node: JoinNode) -> int:
         """Give up all entries of a join's state; how many there were."""
+        self._give_up_waiting()
         return evict_all(node, self._windows, self._known.since)
 
     def switch_off(self, node: JoinNode) -> None:
         """Keep nothing of a join from now on."""
+        self._give_up_waiting()
         switch_off(node)
 
     def switch_on(self, node: JoinNode) -> None:
@@ -238,6 +264,8 @@ class TreeExecutor:
         """The hash indexes of base windows that this plan probes."""
         yield from indexes_used(self.joins())
         yield from self.prober.indexes_used()
+        if self._suspender is not None:
+            yield from self._suspender.indexes_used()
 
     def joins(self) -> tuple[JoinNode, ...]:
         """The joins of the plan, children first."""
@@ -252,6 +280,7 @@ class TreeExecutor:
             return
         if any(node.lacks_entries for node in self._joins):
             self.filler.fill_ahead(self._joins, deltas, horizon)
+        self._is_complete = not any(node.lacks_entries or node.is_off for node in self._joins)
         chunk = _Chunk(deltas, {number: int(delta.ids[0]) for number, delta in deltas.items() if len(delta)}, horizon)
         block = self._make_block(root, chunk)
         steps = self._pairs(root, block, chunk)
@@ -270,14 +299,21 @@ class TreeExecutor:
         """The combinations of a node that contain a new row; each part is to be used before the next is asked for."""
         if isinstance(node, LeafNode):
             if len(chunk.deltas.get(node.number, ())):
-                yield chunk.deltas[node.number]
+                yield from self._in_demand(node, chunk.deltas[node.number])
             return
         block = self._make_block(node, chunk)
         for _ in self._pairs(node, block, chunk):
-            yield Delta(node.inputs, block.content(), self._windows)
+            yield from self._in_demand(node, Delta(node.inputs, block.content(), self._windows))
             block.count = 0
         if block.count:
-            yield Delta(node.inputs, block.content(), self._windows)
+            yield from self._in_demand(node, Delta(node.inputs, block.content(), self._windows))
+
+    def _in_demand(self, node: LiveNode, delta: Delta) -> Iterator[Delta]:
+        """The combinations that need not wait, if there are any."""
+        if self._suspender is not None and self._is_complete:
+            delta = self._suspender.suspend(node, delta)
+        if len(delta):
+            yield delta
 
     def _make_block(self, node: JoinNode, chunk: _Chunk) -> Block:
         rows = sum(len(chunk.deltas[number]) for number in node.inputs if number in chunk.deltas)
@@ -288,6 +324,8 @@ class TreeExecutor:
             for part in self._parts(child, chunk):
                 if isinstance(child, JoinNode):  # what new rows of a leaf touch has been filled ahead
                     self.filler.fill_for(sibling, part, chunk.horizon)
+                if self._suspender is not None and sibling is lazy_side(node):
+                    self._suspender.wake(node, part, Sight(before, self._known.since))
                 if isinstance(sibling, JoinNode):
                     sibling.probes += len(part)
                 yield from self.prober.matches(node, part, sibling, block, before, self._known.since)
@@ -300,6 +338,8 @@ class TreeExecutor:
         for node in self.joins():
             if node.state is not None:
                 node.state.purge(horizon, heads)
+        if self._suspender is not None:
+            self._suspender.purge(horizon)
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         """The rows of an input's window have new ids."""
@@ -307,6 +347,8 @@ class TreeExecutor:
         for node in self.joins():
             if node.state is not None:
                 node.state.renumber(number, renumbering)
+        if self._suspender is not None:
+            self._suspender.renumber(number, renumbering)
 
     def after_push(self, horizon: int) -> TreeExecutor:
         """Nothing to do: a plan runs until it is changed."""
@@ -327,8 +369,9 @@ class TreeExecutor:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all states."""
-        return sum(node.state.nbytes for node in self.joins() if node.state is not None)
+        """The bytes of all states, and of what waits."""
+        waiting = 0 if self._suspender is None else self._suspender.nbytes
+        return waiting + sum(node.state.nbytes for node in self.joins() if node.state is not None)
 
     def _holes_of(self, node: JoinNode, cause: Cause | None = None) -> int:
         if node.state is None or node.path is None:
@@ -346,6 +389,10 @@ class TreeExecutor:
                 holes = self._holes_of(node)
                 size = node.state.nbytes
                 found.append(StateStats(name, "join", len(node.state), size, holes, aliases, node.is_off))
+        if self._suspender is not None and self._suspender.waiting:
+            aliases = tuple(self.plan.aliases[number] for number in sorted(self._root.inputs))
+            waiting, size = self._suspender.waiting, self._suspender.nbytes
+            found.append(StateStats("suspended", "suspended", waiting, size, 0, aliases))
         return found
 
 

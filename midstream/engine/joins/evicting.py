@@ -37,13 +37,45 @@ def evict(
     With `since`, the plan knows only rows from these ids on, by input.
     """
     assert node.state is not None, "the root of a plan keeps no state"
-    again = [box for box in node.state.missing if box.was_evicted_by(number)]
-    rows = np.concatenate([rows, *(box.all_missing(number, windows[number].head) for box in again)])
+    again, rows = _find_evicted(node, number, rows, windows)
     evicted = node.state.evict(number, rows)
     if evicted:
-        box = _box_of(node, windows, Cause("eviction"), since, {number: rows})
-        node.state.missing.replace(again, box, heads_of(windows))
+        _replace_boxes(node, number, rows, again, windows, since)
     return evicted
+
+
+def lose(
+    node: JoinNode,
+    number: int,
+    rows: Ints,
+    windows: Sequence[BaseWindow],
+    since: Mapping[int, int] | None = None,
+) -> None:
+    """As `evict`, for rows with which combinations may be missing already, without any box that says so."""
+    assert node.state is not None, "the root of a plan keeps no state"
+    again, rows = _find_evicted(node, number, rows, windows)
+    node.state.evict(number, rows)
+    _replace_boxes(node, number, rows, again, windows, since)
+
+
+def _find_evicted(node: JoinNode, number: int, rows: Ints, windows: Sequence[BaseWindow]) -> tuple[list[Box], Ints]:
+    """The boxes of earlier evictions by an input, and these rows of it with those that are still missing there."""
+    assert node.state is not None
+    again = [box for box in node.state.missing if box.was_evicted_by(number)]
+    return again, np.concatenate([rows, *(box.all_missing(number, windows[number].head) for box in again)])
+
+
+def _replace_boxes(
+    node: JoinNode,
+    number: int,
+    rows: Ints,
+    again: list[Box],
+    windows: Sequence[BaseWindow],
+    since: Mapping[int, int] | None,
+) -> None:
+    assert node.state is not None
+    box = _box_of(node, windows, Cause("eviction"), since, {number: rows})
+    node.state.missing.replace(again, box, heads_of(windows))
 
 
 def evict_all(node: JoinNode, windows: Sequence[BaseWindow], since: Mapping[int, int] | None = None) -> int:

@@ -178,7 +178,8 @@ def store(node: LiveNode, delta: Delta) -> None:
     """Add combinations to a join's state, unless it is switched off; a leaf has its rows in its window."""
     if isinstance(node, JoinNode) and not node.is_off:
         assert node.state is not None and node.path is not None
-        node.state.store(delta.combos, {node.path.signature: node.path.keys(delta)})
+        keys = {path.signature: path.keys(delta) for path in (node.path, *node.asked)}
+        node.state.store(delta.combos, keys)
 
 
 def drain(steps: Iterator[None]) -> None:

@@ -63,6 +63,8 @@ class JoinNode:
         self.slots_visited = 0
         #: How many combinations have looked for partners in the state.
         self.probes = 0
+        #: Further ways to find entries, beside `path`.
+        self.asked: tuple[Path, ...] = ()
 
     def keep_results(self, windows: Sequence[BaseWindow]) -> None:
         """Have a state for the combinations of the topmost join, too. Nobody probes it, so it needs no index."""
@@ -134,6 +136,23 @@ def indexed_path(
     if len(inside) > 1 or not isinstance(path, HashPath) or windows[inside[0]].may_be_indexed(path.classes, at_once):
         return path
     return HashPath(query, inside, path.classes[:1], windows)
+
+
+def add_way(node: JoinNode, path: Path, windows: Sequence[BaseWindow]) -> None:
+    """Let the state of a join be found by one more path."""
+    assert node.state is not None and node.path is not None
+    if path.signature in (node.path.signature, *(known.signature for known in node.asked)):
+        return
+    entries = Delta(node.inputs, node.state.entries(node.inputs), windows)
+    node.state.add_index(path.signature, path.access, path.keys(entries))
+    node.asked = (*node.asked, path)
+
+
+def keep_one_way(node: JoinNode) -> None:
+    """Let the state of a join be found by the join's path alone."""
+    if node.state is not None and node.path is not None:
+        node.state.keep_indexes([node.path.signature])
+        node.asked = ()
 
 
 def index_state(node: JoinNode, windows: Sequence[BaseWindow]) -> None:

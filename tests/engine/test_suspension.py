@@ -1,0 +1,276 @@
+"""Suspension: combinations without a partner further up wait, and results come as if they never did."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import midstream as ms
+from midstream.engine.executors import tree
+from midstream.engine.joins import suspending
+from midstream.engine.joins.suspending import Suspender
+from midstream.migrate import STRATEGIES
+from midstream.state.row_set import RowSet
+
+from ..evictions import evict_some
+from .audit import Count, audit, audit_waiting
+from .small import CASES, RANGES, Small, draw_plan, draw_pushes, same, sorted_rows
+
+CLIQUE = Small(
+    "clique of four",
+    RANGES,
+    "a.k = b.k AND a.x = c.x AND a.y = d.y AND b.x = c.k AND b.y = d.x AND c.y = d.k",
+    (
+        same(0, 1, "k", "k"),
+        same(0, 2, "x", "x"),
+        same(0, 3, "y", "y"),
+        same(1, 2, "x", "k"),
+        same(1, 3, "y", "x"),
+        same(2, 3, "y", "k"),
+    ),
+)
+KEYED = (*(case for case in CASES if case.name in ("common", "chain", "star", "composite", "rows")), CLIQUE)
+Row = dict[str, int]
+
+
+def make_clique(plan: str, **options: Any) -> ms.Engine:
+    """Four streams, each with an attribute for each of the others, called like the stream."""
+    pairs = [(left, right) for at, left in enumerate("abcd") for right in "abcd"[at + 1 :]]
+    where = " AND ".join(f"{left}.{right} = {right}.{left}" for left, right in pairs)
+    query = ms.query(
+        f"SELECT a.n AS a, b.n AS b, c.n AS c, d.n AS d "
+        f"FROM {', '.join(f'{name} [RANGE 100 MICROSECONDS]' for name in 'abcd')} WHERE {where}",
+        schemas={name: {**dict.fromkeys("abcd", int), "n": int, "ts": int} for name in "abcd"},
+        event_time="ts",
+    )
+    return ms.Engine(query, plan=plan, **{"demand": "on", **options})
+
+
+def row(n: int, ts: int = 0, **values: int) -> list[Row]:
+    return [{**dict.fromkeys("abcd", -1), **values, "n": n, "ts": ts}]
+
+
+def results(table: Any) -> list[tuple[int, ...]]:
+    return sorted(tuple(found.values())[:4] for found in table.to_pylist())
+
+
+def counts(engine: ms.Engine) -> tuple[int, int]:
+    demand = engine.stats().demand
+    assert demand is not None
+    return demand.suspended, demand.resumed
+
+
+def fill_up(engine: ms.Engine) -> None:
+    """Rows that are partners pair by pair, so that all of them enter, but (a1 b1) has no partner in d."""
+    engine.push(
+        {
+            "a": row(1, b=1, c=1, d=1),
+            "b": row(1, a=1, c=1, d=1),
+            "c": row(1, a=1, b=1, d=1),
+            "d": row(1, a=1, b=2, c=1) + row(2, a=2, b=1, c=1),
+        }
+    )
+
+
+def test_a_combination_waits_until_its_partner_comes() -> None:
+    engine = make_clique("((a b) c) d")
+    fill_up(engine)
+    assert counts(engine) == (1, 0), "(a b) has no row of d that matches both"
+    assert [state.rows for state in engine.stats().states if state.kind == "join"] == [0, 0]
+    assert results(engine.push({"d": row(3, 1, a=1, b=1, c=1)})) == [(1, 1, 1, 3)]
+    assert counts(engine) == (1, 1)
+    assert [state.rows for state in engine.stats().states if state.kind == "join"] == [1, 1]
+
+
+def test_rows_wait_for_states() -> None:
+    """In (a b) (c d), a row of a waits for a combination of c and d that matches it in both."""
+    engine = make_clique("(a b) (c d)")
+    engine.push({"a": row(1, b=1, c=1, d=1), "b": row(1, a=1, c=1, d=1), "c": row(1, a=1, b=1, d=5)})
+    assert engine.push({"d": row(1, a=1, b=1, c=6)}).num_rows == 0
+    suspended, resumed = counts(engine)
+    assert suspended >= 2 and resumed == 0
+    assert results(engine.push({"d": row(2, 1, a=1, b=1, c=5)})) == [(1, 1, 1, 2)]
+
+
+def test_nothing_is_lost_where_both_sides_could_wait_for_each_other() -> None:
+    """The smallest input on which JIT, as published, loses results: c1 waits for a and b, and these for c1."""
+    engine = make_clique("(a b) (c d)")
+    found = []
+    for at, (stream, values) in enumerate(
+        [
+            ("c", {"a": 1, "b": 1, "d": 1}),
+            ("a", {"b": 0, "c": 1, "d": 0}),
+            ("b", {"a": 0, "c": 0, "d": 1}),
+            ("d", {"a": 1, "b": 0, "c": 1}),
+            ("d", {"a": 0, "b": 0, "c": 1}),
+            ("a", {"b": 0, "c": 1, "d": 0}),
+            ("b", {"a": 0, "c": 1, "d": 0}),
+        ]
+    ):
+        found += results(engine.push({stream: row(at, at, **values)}))
+    assert found == [(1, 6, 0, 4), (5, 6, 0, 4)]
+
+
+def test_everything_waits_for_a_side_that_is_empty() -> None:
+    """Rows of d come late; only what matches climbs then."""
+    engine = make_clique("((a b) c) d", demand="on")
+    many = [one for n in range(9) for one in row(n, b=n, c=n, d=n)]
+    engine.push({name: [{**one, **dict.fromkeys("abcd", one["n"])} for one in many] for name in "abc"})
+    stats = engine.stats()
+    assert sum(state.rows for state in stats.states if state.kind == "join") == 0
+    assert results(engine.push({"d": row(1, 1, a=4, b=4, c=4)})) == [(4, 4, 4, 1)]
+    assert sum(state.rows for state in engine.stats().states if state.kind == "join") == 2
+
+
+def test_what_waits_expires() -> None:
+    engine = make_clique("((a b) c) d")
+    fill_up(engine)
+    assert engine.push({"d": row(3, 101, a=1, b=1, c=1)}, watermark=101).num_rows == 0
+    tree_executor = engine._pipeline.executor
+    assert isinstance(tree_executor, tree.TreeExecutor) and tree_executor._suspender is not None
+    for _ in range(3):
+        engine.push({})
+    assert tree_executor._suspender.waiting == 0
+
+
+@pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES if strategy.name != "staged"])
+def test_what_waits_outlasts_a_migration(strategy: str) -> None:
+    engine = make_clique("((a b) c) d")
+    fill_up(engine)
+    engine.migrate("d (c (b a))" if strategy == "pause-drain-resume" else "((b a) d) c", strategy)
+    assert results(engine.push({"d": row(3, 1, a=1, b=1, c=1)})) == [(1, 1, 1, 3)]
+    assert results(engine.push({"d": row(4, 2, a=1, b=1, c=1)})) == [(1, 1, 1, 4)]
+
+
+def test_what_waits_outlasts_a_restart() -> None:
+    engine = make_clique("((a b) c) d")
+    fill_up(engine)
+    engine = ms.Engine.restore(engine.query, engine.snapshot(), demand="on")
+    assert results(engine.push({"d": row(3, 1, a=1, b=1, c=1)})) == [(1, 1, 1, 3)]
+
+
+def test_under_a_memory_limit_nothing_waits() -> None:
+    engine = make_clique("((a b) c) d")
+    fill_up(engine)
+    engine.memory_limit = "100MB"
+    assert results(engine.push({"d": row(3, 1, a=1, b=1, c=1)})) == [(1, 1, 1, 3)]
+    engine.push({"a": row(2, 2, b=1, c=1, d=1)})
+    assert counts(engine) == (1, 0), "nothing more has been suspended, and what was is filled instead"
+
+
+# Any order of events -------------------------------------------------------------------------------------------------
+
+
+def check_case(small: Small, seed: int, steps: int = 40) -> tuple[int, Count]:
+    """An engine with demand against one without, with evictions and restores, and an audit after every push."""
+    rng = random.Random(f"suspended {small.name} {seed}")
+    query = small.query()
+    steady = ms.Engine(query, plan=draw_plan(rng, small.size))
+    engine = ms.Engine(query, plan=draw_plan(rng, small.size), demand="on")
+    count, waited = Count(), 0
+    events = rng.choice([0.0, 0.03, 0.1])
+    for push in draw_pushes(rng, small, steps, most=rng.choice([1, 3, 5])):
+        assert sorted_rows(engine.push(push)) == sorted_rows(steady.push(push))
+        audit(engine, small, count)
+        waited += audit_waiting(engine, small)
+        if rng.random() < events:
+            evict_some(engine, rng)
+            audit(engine, small, count)
+        if rng.random() < events:
+            engine = ms.Engine.restore(query, engine.snapshot(), plan=draw_plan(rng, small.size), demand="on")
+            audit(engine, small, count)
+    return waited, count
+
+
+@pytest.mark.parametrize("small", KEYED, ids=lambda case: case.name)
+def test_what_is_stored_missing_or_open_is_the_join(small: Small) -> None:
+    found = [check_case(small, seed) for seed in range(4)]
+    assert sum(count.states for _, count in found) > 50
+    if small.name in ("clique of four", "chain"):
+        assert sum(waited for waited, _ in found) > 10 and sum(count.open for _, count in found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("small", KEYED, ids=lambda case: case.name)
+def test_many_cases(small: Small, block: int) -> None:
+    for seed in range(100 + 25 * block, 125 + 25 * block):
+        check_case(small, seed)
+
+
+# Mistakes ------------------------------------------------------------------------------------------------------------
+
+
+def climb_without_a_cascade(patch: pytest.MonkeyPatch) -> None:
+    wake = Suspender.wake
+    depth = [0]
+
+    def once(suspender: Suspender, *given: Any) -> None:
+        depth[0] += 1
+        try:
+            if depth[0] == 1:
+                wake(suspender, *given)
+        finally:
+            depth[0] -= 1
+
+    patch.setattr(Suspender, "wake", once)
+
+
+def see_new_rows_too_early(patch: pytest.MonkeyPatch) -> None:
+    """A climb joins with rows of this chunk, which will come to it themselves."""
+    patch.setattr(tree, "Sight", lambda before, since: suspending.Sight(None, since))
+
+
+def lose_nothing(patch: pytest.MonkeyPatch) -> None:
+    """What waited is taken for stored when states change hands."""
+    patch.setattr(suspending, "lose", lambda *_: None)
+
+
+def ask_states_with_holes(patch: pytest.MonkeyPatch) -> None:
+    in_demand = tree.TreeExecutor._in_demand
+
+    def ask(executor: tree.TreeExecutor, *given: Any) -> Any:
+        executor._is_complete = True
+        return in_demand(executor, *given)
+
+    patch.setattr(tree.TreeExecutor, "_in_demand", ask)
+
+
+def join_rows_that_wait(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(suspending.NotWaiting, "__call__", lambda *_: None)
+
+
+def wake_nobody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Suspender, "wake", lambda *_: None)
+
+
+def forget_that_rows_have_gone_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RowSet, "discard", lambda *_: None)
+
+
+MUTANTS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
+    climb_without_a_cascade,
+    see_new_rows_too_early,
+    lose_nothing,
+    ask_states_with_holes,
+    join_rows_that_wait,
+    wake_nobody,
+    forget_that_rows_have_gone_on,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_mistakes_are_caught(mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    with pytest.raises((AssertionError, IndexError, KeyError)):
+        check_many()
+
+
+def check_many() -> None:
+    for seed in range(40):
+        for small in KEYED:
+            check_case(small, seed)
