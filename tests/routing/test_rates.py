@@ -43,11 +43,11 @@ def test_a_rate_is_partners_a_row() -> None:
 
 def test_what_is_old_is_forgotten() -> None:
     rates = make_rates(rs=8.0)
-    rates.add((0, 1), 128, 0)
+    rates.add((0, 1), 64, 0)
     rates.settle(EDGES, SIZES)
     assert rates.rate((0, 1)) == pytest.approx(4.0, rel=0.2)
     for _ in range(10):
-        rates.add((0, 1), 128, 0)
+        rates.add((0, 1), 64, 0)
     rates.settle(EDGES, SIZES)
     assert rates.rate((0, 1)) < 0.1
 

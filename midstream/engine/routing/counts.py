@@ -8,7 +8,7 @@ from dataclasses import dataclass
 Direction = tuple[int, int]
 
 #: Sampled rows after which what was counted before them weighs half.
-HALF_LIFE = 128
+HALF_LIFE = 64
 #: A settled rate holds while the rate is within this factor of it; rates below `_NOTHING` are all the same.
 _TOLERANCE = 1.25
 _NOTHING = 0.01
