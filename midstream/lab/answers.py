@@ -1,4 +1,4 @@
-"""Whether contenders give the right results: digests of result tables, and DuckDB's answer for ROWS windows."""
+"""Whether contenders give the right results: digests of result tables, and DuckDB's answers."""
 
 from __future__ import annotations
 
@@ -91,6 +91,26 @@ def compute_rows_join(tables: Mapping[str, pa.Table], window: int, condition: st
         chosen = ", ".join(f"v_{name}" for name in names)
         answer: pa.Table = database.sql(
             f"SELECT {chosen}, ts AS valid_from, NULL::BIGINT AS valid_to FROM found WHERE ts >= {since}"
+        ).to_arrow_table()
+        return answer
+
+
+def compute_finite_join(tables: Mapping[str, pa.Table], outputs: Mapping[str, str], condition: str) -> pa.Table:
+    """DuckDB's answer to a join of relations that are `[UNBOUNDED]`, with event times in a column `ts`.
+
+    It has `outputs`, result columns with the SQL of each, then `valid_from` and `valid_to`, in the order of arrival.
+    """
+    import duckdb
+
+    with duckdb.connect() as database:
+        database.execute("SET threads = 2")
+        for name, table in tables.items():
+            database.register(name, table)
+        columns = ", ".join(f"{text} AS {name}" for name, text in outputs.items())
+        arrived = ", ".join(f"{name}.ts" for name in tables)
+        answer: pa.Table = database.sql(
+            f"SELECT {columns}, greatest({arrived}) AS valid_from, NULL::BIGINT AS valid_to "
+            f"FROM {', '.join(tables)} WHERE {condition} ORDER BY valid_from"
         ).to_arrow_table()
         return answer
 

@@ -28,12 +28,21 @@ Batch = Mapping[str, pa.Table]
 
 @dataclass(frozen=True)
 class Contender:
-    """What runs, and how it changes its plan; without a strategy it stays on the plan it has."""
+    """What runs, and how it changes its plan; without a strategy it stays on the plan it has.
+
+    `routing` and `moves` are for executors without a tree: how rows are routed, and how entries follow a new routing.
+    """
 
     name: str
     strategy: Strategy | None = None
     executor: str = "tree"
     options: Options = field(default_factory=Options)
+    routing: str | None = None
+    moves: str | None = None
+
+    def start(self, query: ms.Query, plan: str) -> ms.Engine:
+        """An engine that runs this contender, with its first plan."""
+        return ms.Engine(query, plan=plan, executor=self.executor, routing=self.routing, strategy=self.moves)
 
 
 #: JISC as in its paper: a state is filled by probes alone.
@@ -51,7 +60,7 @@ class Lane:
 
     def __init__(self, contender: Contender, query: ms.Query, plan: str):
         self.contender = contender
-        self.engine = ms.Engine(query, plan=plan, executor=contender.executor)
+        self.engine = contender.start(query, plan)
         self.digest = Digest()
         self.seconds = 0.0
 

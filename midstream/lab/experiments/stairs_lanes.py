@@ -1,0 +1,127 @@
+"""What the experiments on STAIRs race: trees that stay as they are, EddyJoins, SteMs, and STAIRs.
+
+Relations are finite. They arrive side by side, are `[UNBOUNDED]`, and every contender gets the same pushes in turns.
+What is recorded is processor time, counted work (the entries that probes look at, those of the router's samples
+included), results, and the way that rows of each input take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import pyarrow as pa
+
+import midstream as ms
+from midstream.lab.answers import Digest
+from midstream.lab.race import Batch, Contender, Lane, Race
+
+PAPER = "Lifting the Burden of History from Adaptive Query Processing, VLDB 2004"
+EDDY = Contender("EddyJoins", executor="eddy")
+STEMS = Contender("SteMs", executor="stems")
+STAGED = Contender("STAIRs", executor="stairs", moves="staged")
+JISC_ON_STAIRS = Contender("JISC on STAIRs", executor="stairs", moves="jisc")
+ADAPTIVE = (EDDY, STEMS, STAGED, JISC_ON_STAIRS)
+
+
+def tree(plan: str) -> Contender:
+    """A tree of symmetric hash joins that never changes."""
+    return Contender(f"tree {plan}")
+
+
+@dataclass(frozen=True)
+class Relations:
+    """A query over finite relations, the pushes that bring their rows, and the results of all of them together."""
+
+    query: ms.Query
+    pushes: Sequence[Batch]
+    answer: Digest
+
+    @property
+    def rows(self) -> int:
+        """The rows of all relations together."""
+        return sum(table.num_rows for batch in self.pushes for table in batch.values())
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a contender has done up to the end of a push; `ways` are the orders that rows of each input take."""
+
+    contender: str
+    seed: int
+    push: int
+    rows: int
+    seconds: float
+    visited: int
+    results: int
+    ways: Mapping[str, str]
+
+
+def race(
+    relations: Relations,
+    starts: Sequence[tuple[Contender, str]],
+    seed: int,
+    where: str,
+    after_push: Callable[[int], None] = lambda push: None,
+) -> list[Point]:
+    """Give the relations to all contenders, each with its first plan, and check their results."""
+    lanes = [Lane(contender, relations.query, plan) for contender, plan in starts]
+    running = Race(lanes)
+    points: list[Point] = []
+    rows = 0
+    for number, batch in enumerate(relations.pushes, 1):
+        running.push(batch)
+        rows += sum(table.num_rows for table in batch.values())
+        points += [_look_at(lane, seed, number, rows) for lane in lanes]
+        after_push(number)
+    running.check(relations.answer, where)
+    return points
+
+
+def _look_at(lane: Lane, seed: int, push: int, rows: int) -> Point:
+    engine = lane.engine
+    routing = engine.routing
+    ways = {} if routing is None else {way.alias: way.order for way in routing.streams}
+    visited = engine.stats().work.slots_visited
+    return Point(lane.contender.name, seed, push, rows, lane.seconds, visited, lane.digest.rows, ways)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a contender needed in all: medians over the runs."""
+
+    seconds: float
+    visited: float
+
+
+def costs_of(points: Sequence[Point]) -> dict[str, Cost]:
+    """The costs by contender, in the order in which they raced."""
+    last = max(point.push for point in points)
+    ends = [point for point in points if point.push == last]
+    return {
+        name: Cost(
+            median(point.seconds for point in ends if point.contender == name),
+            median(point.visited for point in ends if point.contender == name),
+        )
+        for name in dict.fromkeys(point.contender for point in ends)
+    }
+
+
+def as_table(points: Sequence[Point]) -> pa.Table:
+    """The raw rows: one for every contender and push."""
+    return pa.Table.from_pylist(
+        [
+            {
+                "contender": point.contender,
+                "seed": point.seed,
+                "push": point.push,
+                "rows": point.rows,
+                "seconds": point.seconds,
+                "slots_visited": point.visited,
+                "results": point.results,
+                "ways": "; ".join(f"{alias}: {order}" for alias, order in point.ways.items()),
+            }
+            for point in points
+        ]
+    )
