@@ -48,7 +48,7 @@ class Stages:
     """The accounts of all STAIRs, and the mover that is paid from them."""
 
     #: The fewest rows that are worth a slice.
-    least_rows = 64
+    least_rows = 512
 
     def __init__(self, mover: Mover):
         self._mover = mover
@@ -95,3 +95,5 @@ class Stages:
             spent = _PRICE * moved + found
             account.lost -= account.factor * spent
             account.price = max(_PRICE, spent / moved)
+        else:  # looking has cost something, too: what is probed now is where it should be
+            account.lost = 0.0
