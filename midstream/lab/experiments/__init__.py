@@ -1,4 +1,4 @@
-"""The papers' experiments: one module per family, one entry here for each."""
+"""The papers' experiments and some of our own: one module per family, one entry here for each."""
 
 from midstream.lab.definition import Experiment, LabError
 from midstream.lab.experiments.genmig import GENMIG_FIGURE_4, GENMIG_FIGURE_5
@@ -9,6 +9,7 @@ from midstream.lab.experiments.jisc_frequency import FIGURE_11, FIGURE_12
 from midstream.lab.experiments.jisc_latency import FIGURE_10
 from midstream.lab.experiments.jisc_normal import FIGURE_9
 from midstream.lab.experiments.jisc_stage import FIGURE_7, FIGURE_8
+from midstream.lab.experiments.memory_time import MEMORY_TIME
 from midstream.lab.experiments.stairs_reversed import STAIRS_FIGURE_9
 from midstream.lab.experiments.zhu_compared import ZHU_FIGURE_11, ZHU_FIGURE_12
 from midstream.lab.experiments.zhu_over_time import ZHU_FIGURE_13, ZHU_FIGURE_14, ZHU_FIGURE_15, ZHU_FIGURE_16
@@ -35,6 +36,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     GENMIG_FIGURE_6,
     GENMIG_DISTINCT,
     STAIRS_FIGURE_9,
+    MEMORY_TIME,
 )
 
 
