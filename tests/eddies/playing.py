@@ -7,23 +7,16 @@ are restored. Some go by a router, whose mind changes with the rows or in every 
 
 from __future__ import annotations
 
-import contextlib
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 
 import midstream as ms
 from midstream.engine.executors.eddy.operations import demote, promote
-from midstream.engine.executors.eddy.stages import Stages
-from midstream.engine.routing.class_rates import ClassRates
-from midstream.engine.routing.content import Content
-from midstream.engine.routing.rates import MatchRates
-from midstream.engine.routing.trees import TreeSearch
 
+from ..eager import eager
 from .audit import audit, eddies_of
 
 SCHEMA = pa.schema({name: pa.int64() for name in ("a", "b", "c", "v", "ts")})
@@ -199,24 +192,6 @@ class Play:
     def count_changes(self) -> int:
         routing = self.engine.routing
         return 0 if routing is None else routing.changes
-
-
-@contextlib.contextmanager
-def eager() -> Iterator[None]:
-    """Routers decide after the first rows, entries move as soon as one is paid for, and other edges cost nothing, and
-    rows are told apart by their keys even where that does not pay.
-
-    An input that has no rows in two chunks is stalled.
-    """
-    with (
-        mock.patch.object(MatchRates, "least_sampled", 1),
-        mock.patch.object(MatchRates, "stalled_after", 2),
-        mock.patch.object(Stages, "least_rows", 1),
-        mock.patch.object(TreeSearch, "price", 0.1),
-        mock.patch.object(ClassRates, "needed", 4),
-        mock.patch.object(Content, "worth", 2.0),
-    ):
-        yield
 
 
 @eager()

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from midstream.engine.executors.registry import executor_names
 
+from ..eager import eager
 from .accept import accept
 from .batching import batchings
 from .compare import difference, multiset
@@ -104,6 +105,7 @@ def check_batchings(case: Case) -> None:
                 raise Mismatch(f"{label} changes the results\n{describe(cut, label)}")
 
 
+@eager()
 def check_engine(case: Case, theme: object = everything, executors: Sequence[str] = ("tree",)) -> int:
     """The engine against the naive join, in all ways of a theme on each of these executors; the number of runs."""
     assert callable(theme)
@@ -117,7 +119,9 @@ def check_engine(case: Case, theme: object = everything, executors: Sequence[str
 
 
 def on_executor(way: Way, executor: str, seed: int) -> Way:
-    """A way on an executor, with or without demand; restores may go to any."""
+    """A way on an executor, with or without demand, and perhaps with a router; restores may go to any."""
     rng = random.Random(f"executors {seed} {executor} {way.plan}")
     after = tuple(rng.choice([None, None, *executor_names()]) for _ in way.restore_before)
-    return dataclasses.replace(way, executor=executor, executors_after=after, demand=rng.choice(["off", "on"]))
+    demand = rng.choice(["off", "on"])
+    routing = None if executor == "tree" else rng.choice([None, "fixed", "rank", "cumulative", "lottery", "content"])
+    return dataclasses.replace(way, executor=executor, executors_after=after, demand=demand, routing=routing)

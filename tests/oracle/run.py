@@ -85,6 +85,7 @@ class Way:
     evicts: bool = False
     limited: bool = False
     demand: str = "off"
+    routing: str | None = None
 
     @property
     def restored_into(self) -> list[tuple[int, str | None, str | None]]:
@@ -103,6 +104,8 @@ class Way:
             parts.append("with limits of memory")
         if self.demand != "off":
             parts.append(f"demand {self.demand}")
+        if self.routing is not None:
+            parts.append(f"routing {self.routing}")
         for number, plan, executor in self.restored_into:
             where = f"{plan or 'the same plan'} on {executor or 'the same executor'}"
             parts.append(f"restored before push {number} into {where}")
@@ -143,6 +146,7 @@ class Run:
             late="keep",
             max_jump=_max_jump(case),
             demand=way.demand,
+            routing=way.routing if self.query.key_classes or way.routing != "content" else "lottery",
         )
         self.late: dict[str, list[tuple[Any, ...]]] = {name: [] for name in case.streams}
         self.names = [output.name for output in case.outputs] + ["valid_from", "valid_to"]

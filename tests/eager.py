@@ -1,0 +1,31 @@
+"""Routers that change their mind on a handful of rows, for random tests of little input."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from unittest import mock
+
+from midstream.engine.executors.eddy.stages import Stages
+from midstream.engine.routing.class_rates import ClassRates
+from midstream.engine.routing.content import Content
+from midstream.engine.routing.rates import MatchRates
+from midstream.engine.routing.trees import TreeSearch
+
+
+@contextlib.contextmanager
+def eager() -> Iterator[None]:
+    """Routers decide after the first rows, entries move as soon as one is paid for, and other edges cost nothing, and
+    rows are told apart by their keys even where that does not pay.
+
+    An input that has no rows in two chunks is stalled.
+    """
+    with (
+        mock.patch.object(MatchRates, "least_sampled", 1),
+        mock.patch.object(MatchRates, "stalled_after", 2),
+        mock.patch.object(Stages, "least_rows", 1),
+        mock.patch.object(TreeSearch, "price", 0.1),
+        mock.patch.object(ClassRates, "needed", 4),
+        mock.patch.object(Content, "worth", 2.0),
+    ):
+        yield
