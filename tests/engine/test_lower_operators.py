@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ import midstream as ms
 from midstream.app.explain import explain
 from midstream.state import rings
 from midstream.state.window import BaseWindow
+
+from ..limits import Limits, tight
 
 SECOND = 1_000_000
 ROW = {"k": int, "x": int, "name": pa.string(), "y": float, "ts": int}
@@ -36,7 +39,7 @@ def make_query(conditions: str, selected: str = "a.x, c.x AS cx") -> ms.Query:
     return ms.query(text, dict.fromkeys("abc", ROW), "ts", step="2 seconds")
 
 
-def draw_rows(rng: random.Random, second: float) -> dict[str, Any]:
+def draw_rows(rng: random.Random, second: float, streams: str = "abc") -> dict[str, Any]:
     """Few values, so that most of them are there for longer than the row that was first to have them."""
     return {
         stream: [
@@ -49,16 +52,23 @@ def draw_rows(rng: random.Random, second: float) -> dict[str, Any]:
             }
             for _ in range(4)
         ]
-        for stream in "abc"
+        for stream in streams
     }
 
 
-def run(engine: ms.Engine, seed: int = 1, pushes: int = 24) -> list[list[str]]:
-    """The results of every push, and of the end."""
+def run(
+    engine: ms.Engine, seed: int = 1, pushes: int = 24, streams: str = "abc", limits: Limits | None = None
+) -> list[list[str]]:
+    """The results of every push, and of the end; perhaps under limits of memory that change in between."""
     rng = random.Random(seed)
     found = []
     for number in range(pushes):
-        table = engine.push(draw_rows(rng, number / 2), watermark=int(max(0, number / 2 - 1) * SECOND))
+        rows, watermark = draw_rows(rng, number / 2, streams), int(max(0, number / 2 - 1) * SECOND)
+        if limits is None:
+            table = engine.push(rows, watermark=watermark)
+        else:
+            limits.change(engine)
+            table = limits.push(engine, partial(engine.push, rows, watermark=watermark))
         found.append(sorted(map(str, table.to_pylist())))
     return [*found, sorted(map(str, engine.finish().to_pylist()))]
 
@@ -87,6 +97,21 @@ def test_results_do_not_depend_on_where_distinct_stands(conditions: str, executo
     assert sum(map(len, expected)) > 50
     for plan in PLANS:
         assert run(ms.Engine(query, plan=plan, executor=executor)) == expected, plan
+
+
+def test_limits_of_memory_change_no_result() -> None:
+    """Values of DISTINCT count and stay; what joins below them keep may be given up."""
+    windows = ", ".join(f"{name} [RANGE 4 SECONDS]" for name in "abcd")
+    text = f"SELECT DISTINCT a.x, d.x AS dx FROM {windows} WHERE a.k = b.k AND b.k = c.k AND c.x = d.k"
+    query = ms.query(text, dict.fromkeys("abcd", ROW), "ts", step="2 seconds")
+    expected = run(ms.Engine(query, plan="(((a b) c) d)"), pushes=12, streams="abcd")
+    given_up = 0
+    for plan in ("(distinct((a b) c) d)", "(distinct(d) distinct((b c) a))", "((distinct(a) (b c)) d)"):
+        with tight():
+            engine, limits = ms.Engine(query, plan=plan), Limits(plan)
+            assert run(engine, pushes=12, streams="abcd", limits=limits) == expected, plan
+        given_up += limits.evicted + limits.switched_off
+    assert given_up > 0 and sum(map(len, expected)) > 20
 
 
 def test_a_product_of_values() -> None:
