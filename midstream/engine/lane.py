@@ -124,6 +124,10 @@ class Lane(Protocol):
     def nbytes(self) -> int:
         """The bytes that it holds beyond the base windows."""
 
+    @property
+    def output_bytes(self) -> int:
+        """What of these is not its executors'."""
+
     def state_stats(self) -> list[StateStats]:
         """The size of every state, and of the stage if it keeps anything."""
 
@@ -222,7 +226,11 @@ class SingleLane:
 
     @property
     def nbytes(self) -> int:
-        return self.executor.nbytes + self.held.nbytes + sum(state.bytes for state in self.held.state_stats())
+        return self.executor.nbytes + self.output_bytes
+
+    @property
+    def output_bytes(self) -> int:
+        return self.held.nbytes + sum(state.bytes for state in self.held.state_stats())
 
     def state_stats(self) -> list[StateStats]:
         kept = self.held.nbytes

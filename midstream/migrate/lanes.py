@@ -129,5 +129,9 @@ class TwoLanes:
     def nbytes(self) -> int:
         return self.old.nbytes + self._new.nbytes
 
+    @property
+    def output_bytes(self) -> int:
+        return self.old.output_bytes + self._new.output_bytes
+
     def state_stats(self) -> list[StateStats]:
         return self.old.state_stats() + self._new.state_stats()

@@ -380,6 +380,10 @@ class JoinState:
 
     @property
     def nbytes(self) -> int:
-        own = sum(ring.nbytes for ring in (self._starts, self._ends, *self._sorted_keys.values()))
-        own += max(self._members.nbytes, self._inherited_bytes)
-        return own + self.missing.nbytes + sum(index.nbytes for index in self.indexes.values())
+        # Asked after every chunk where memory is limited: loops are cheaper than sums of what is mostly one thing.
+        size = self._starts.nbytes + self._ends.nbytes + max(self._members.nbytes, self._inherited_bytes)
+        for keys in self._sorted_keys.values():
+            size += keys.nbytes
+        for index in self.indexes.values():
+            size += index.nbytes
+        return size + self.missing.nbytes if self.missing else size

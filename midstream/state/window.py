@@ -272,8 +272,12 @@ class BaseWindow:
     def nbytes(self) -> int:
         if self._fixed is None or self._fixed[:2] != (self.capacity, len(self.hash_indexes)):
             self._fixed = self.capacity, len(self.hash_indexes), self._count_fixed()
-        parts: Iterable[PayloadColumn | SortedIndex] = (*self.columns.values(), *self.sorted_indexes.values())
-        return self._fixed[2] + sum(part.nbytes for part in parts)
+        size = self._fixed[2]
+        for column in self.columns.values():
+            size += column.nbytes
+        for index in self.sorted_indexes.values():
+            size += index.nbytes
+        return size
 
     def _count_fixed(self) -> int:
         """The bytes of what changes its size with the capacity alone."""

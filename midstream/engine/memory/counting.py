@@ -34,4 +34,4 @@ class MemoryUse:
 def count_memory(windows: Sequence[BaseWindow], lane: Lane, late: int) -> MemoryUse:
     """What all parts of an engine hold; `late` is what kept late rows take."""
     states = sum(executor.nbytes for executor in lane.executors())
-    return MemoryUse(sum(window.nbytes for window in windows), states, lane.nbytes - states, late)
+    return MemoryUse(sum(window.nbytes for window in windows), states, lane.output_bytes, late)
