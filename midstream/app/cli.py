@@ -272,6 +272,22 @@ def bench_memory(
         raise typer.Exit(1)
 
 
+@bench_app.command("eddies")
+def bench_eddies(
+    window: Annotated[
+        int, typer.Option(min=1_000, help="Rows a stream in a window; smaller is quicker and less steady.")
+    ] = 250_000,
+) -> None:
+    """What STAIRs in a fixed order and SteMs cost beside the tree of joins, by shape of query and size of batch.
+
+    Exits with 1 if answers differ or a target is missed.
+    """
+    from midstream.lab.bench import eddies
+
+    if not eddies.run(window, console):
+        raise typer.Exit(1)
+
+
 @bench_app.command("spark")
 def bench_spark(
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the rows: minutes instead of an hour.")] = False,

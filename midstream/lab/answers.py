@@ -103,7 +103,7 @@ def compute_finite_join(tables: Mapping[str, pa.Table], outputs: Mapping[str, st
     import duckdb
 
     with duckdb.connect() as database:
-        database.execute("SET threads = 2")
+        database.execute("SET threads = 2; SET enable_progress_bar = false")
         for name, table in tables.items():
             database.register(name, table)
         columns = ", ".join(f"{text} AS {name}" for name, text in outputs.items())

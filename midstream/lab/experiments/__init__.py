@@ -10,7 +10,9 @@ from midstream.lab.experiments.jisc_latency import FIGURE_10
 from midstream.lab.experiments.jisc_normal import FIGURE_9
 from midstream.lab.experiments.jisc_stage import FIGURE_7, FIGURE_8
 from midstream.lab.experiments.memory_time import MEMORY_TIME
+from midstream.lab.experiments.stairs_random import STAIRS_FIGURE_8
 from midstream.lab.experiments.stairs_reversed import STAIRS_FIGURE_9
+from midstream.lab.experiments.stairs_tpch import STAIRS_FIGURE_7
 from midstream.lab.experiments.zhu_compared import ZHU_FIGURE_11, ZHU_FIGURE_12
 from midstream.lab.experiments.zhu_over_time import ZHU_FIGURE_13, ZHU_FIGURE_14, ZHU_FIGURE_15, ZHU_FIGURE_16
 from midstream.lab.experiments.zhu_stage import ZHU_FIGURE_9, ZHU_FIGURE_10
@@ -35,6 +37,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     GENMIG_FIGURE_5,
     GENMIG_FIGURE_6,
     GENMIG_DISTINCT,
+    STAIRS_FIGURE_7,
+    STAIRS_FIGURE_8,
     STAIRS_FIGURE_9,
     MEMORY_TIME,
 )

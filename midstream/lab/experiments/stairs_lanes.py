@@ -7,10 +7,11 @@ included), results, and the way that rows of each input take.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+import numpy as np
 import pyarrow as pa
 
 import midstream as ms
@@ -42,6 +43,18 @@ class Relations:
     def rows(self) -> int:
         """The rows of all relations together."""
         return sum(table.num_rows for batch in self.pushes for table in batch.values())
+
+
+def cut_pushes(tables: Mapping[str, pa.Table], push: int) -> Iterator[dict[str, pa.Table]]:
+    """Pushes of so many rows of all tables together, in the order of `ts`, which numbers them."""
+    rows = sum(table.num_rows for table in tables.values())
+    cuts = np.arange(0, rows + push, push)
+    bounds = {name: np.searchsorted(table["ts"].to_numpy(), cuts).tolist() for name, table in tables.items()}
+    for at in range(len(cuts) - 1):
+        yield {
+            name: table.slice(bounds[name][at], bounds[name][at + 1] - bounds[name][at])
+            for name, table in tables.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -82,7 +95,9 @@ def race(
 def _look_at(lane: Lane, seed: int, push: int, rows: int) -> Point:
     engine = lane.engine
     routing = engine.routing
-    ways = {} if routing is None else {way.alias: way.order for way in routing.streams}
+    ways: dict[str, str] = {}
+    for way in () if routing is None else routing.streams:
+        ways[way.alias] = f"{ways[way.alias]}, {way.order}" if way.alias in ways else way.order
     visited = engine.stats().work.slots_visited
     return Point(lane.contender.name, seed, push, rows, lane.seconds, visited, lane.digest.rows, ways)
 
