@@ -18,7 +18,7 @@ from midstream.cql.model import Query
 from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.registry import check_routing, find_executor, go_by_routing
 from midstream.engine.memory.limit import read_limit
-from midstream.engine.routing.choice import StoredRouting
+from midstream.engine.routing.choice import RoutingRecord
 from midstream.engine.routing.policy import Policy
 from midstream.engine.routing.rates import MatchRates
 from midstream.errors import EngineError, PlanError, QueryError, did_you_mean, shown
@@ -42,7 +42,7 @@ class EngineKeywords(TypedDict, total=False):
 
     strategy: str | Strategy | None
     executor: str | ExecutorKind | None
-    routing: str | Policy | None
+    routing: str | Policy | RoutingRecord | None
     seed: int | None
     demand: str
     memory_limit: int | str | None
@@ -57,7 +57,8 @@ class EngineKeywords(TypedDict, total=False):
 class EngineOptions:
     """The keywords of an engine, as `Engine` describes them.
 
-    The executor is None where a snapshot tells it; so are routing and seed, and where the executor's default holds.
+    The executor is None where a snapshot tells it; so are routing and seed, and where the executor's default holds. A
+    record as routing has an engine go on with the routing of another.
 
     >>> EngineOptions(late="kept")
     Traceback (most recent call last):
@@ -68,7 +69,7 @@ class EngineOptions:
 
     strategy: str | Strategy | None = None
     executor: str | ExecutorKind | None = "tree"
-    routing: str | Policy | None = None
+    routing: str | Policy | RoutingRecord | None = None
     seed: int | None = None
     demand: str = "off"
     memory_limit: int | str | None = None
@@ -115,16 +116,21 @@ class EngineOptions:
         found: EngineKeywords = given
         return found
 
-    def kind(self, rates: MatchRates, stored: StoredRouting | None = None) -> ExecutorKind:
+    def record(self, stored: RoutingRecord | None = None) -> RoutingRecord:
+        """What there is to go on with of a routing: what was given, else what was stored, else nothing."""
+        return self.routing if isinstance(self.routing, RoutingRecord) else stored or RoutingRecord()
+
+    def kind(self, rates: MatchRates, stored: RoutingRecord | None = None) -> ExecutorKind:
         """The kind of executor with its routing: what was given, else what a snapshot was taken on, else defaults."""
         if self.executor is not None:
             kind = find_executor(self.executor, "engine")
         else:
             kind = find_executor("tree" if stored is None else stored.executor, "restore: the snapshot")
             check_routing(kind, self.routing, "restore")
-        routing, tree = self.routing, frozenset[tuple[int, int]]()
-        if stored is not None and stored.executor == kind.name:
-            routing, tree = routing or stored.policy, stored.tree
+        record, routing = self.record(stored), None if isinstance(self.routing, RoutingRecord) else self.routing
+        tree = frozenset[tuple[int, int]]()
+        if record.executor == kind.name:
+            routing, tree = routing or record.policy, record.tree
         return go_by_routing(kind, routing, rates, self.strategy_on(kind).moves, tree)
 
     def strategy_on(self, kind: ExecutorKind) -> Strategy:

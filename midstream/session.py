@@ -20,7 +20,7 @@ from midstream.engine.input.intake import WatermarkLike, name_tables
 from midstream.engine.life import Life, problem_text
 from midstream.engine.memory.limit import read_limit
 from midstream.engine.push_loop import Checked, PushLoop
-from midstream.engine.routing.choice import StoredRouting
+from midstream.engine.routing.choice import RoutingRecord
 from midstream.engine.routing.fixed import Fixed
 from midstream.engine.routing.policy import Policy
 from midstream.engine.routing.rates import MatchRates
@@ -82,9 +82,11 @@ class Engine:
         chosen = choose_plan(require_query(query, "engine"), plan)
         named = name_tables(query, {} if tables is None else tables)
         check_keys(query, checked.routing, "engine")
-        rates = MatchRates(checked.seed or 0)
+        rates = MatchRates()
         self._set_up(query, chosen, checked, checked.kind(rates), rates)
         self._pipeline.load_tables(named)
+        # From here on: static tables are there before the first row, whatever rows of streams have found.
+        checked.record().recall_rates(rates, checked.seed)
         self._pipeline.memory.set_limit(checked.most_bytes, "engine")
 
     def _set_up(self, query: Query, plan: Plan, options: EngineOptions, kind: ExecutorKind, rates: MatchRates) -> None:
@@ -281,6 +283,32 @@ class Engine:
         return self._pipeline.executor.routing_report()
 
     @property
+    def routing_record(self) -> RoutingRecord | None:
+        """What another engine needs to route as this one would, if it is given as its `routing`; None on the tree.
+
+        A snapshot has it. It is for those who keep the rows themselves, beside them: it is small, and `to_json` and
+        `from_json` make text of it and back. The other engine begins with the plan that it names.
+
+        >>> import midstream as ms
+        >>> row = {"id": int, "ts": int}
+        >>> text = "SELECT a.id FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.id = b.id"
+        >>> query = ms.query(text, schemas={"a": row, "b": row}, event_time="ts")
+        >>> rows = {"a": [{"id": 7, "ts": 0}]}
+        >>> engine = ms.Engine(query, executor="stems")
+        >>> results = engine.push(rows, watermark=0)
+        >>> record = engine.routing_record
+        >>> other = ms.Engine.resume(query, rows, 0, plan=record.plan, executor="stems", routing=record)
+        >>> other.routing_record == record
+        True
+        """
+        if (routing := self.routing) is None:
+            return None
+        places = {alias: number for number, alias in enumerate(self.query.aliases)}
+        tree = frozenset((places[left], places[right]) for left, right in routing.tree)
+        rates = self._pipeline.rates
+        return RoutingRecord(self.executor, routing.policy, routing.plan, tree, rates.cell, rates.to_json())
+
+    @property
     def memory_limit(self) -> int | None:
         """The bytes that everything the engine keeps may take, or None; it may be set between two pushes.
 
@@ -410,10 +438,8 @@ class Engine:
         """
         self._check_open()
         running: dict[str, Any] = {"plan": str(self.plan), "executor": self.executor}
-        if (routing := self.routing) is not None:
-            places = {alias: number for number, alias in enumerate(self.query.aliases)}
-            tree = [[places[left], places[right]] for left, right in routing.tree]
-            running["routing"] = {"policy": routing.policy, "tree": tree, **self._pipeline.rates.to_json()}
+        if (record := self.routing_record) is not None:
+            running["routing"] = record.to_json()
         return self._pipeline.snapshot(query_as_json(self.query) | running | self._loop.to_json())
 
     @classmethod
@@ -446,12 +472,15 @@ class Engine:
         query = check_query(query, taken)
         check_keys(query, checked.routing, "restore")
         engine = cls.__new__(cls)
-        rates = MatchRates()
+        stored = RoutingRecord(taken.meta.get("executor") or "tree")
         if "routing" in taken.meta:
-            rates.from_json(taken.meta["routing"])
-        rates.seed = rates.seed if checked.seed is None else checked.seed
-        kind = checked.kind(rates, StoredRouting.of(taken.meta))
-        engine._set_up(query, choose_plan(query, taken.meta["plan"] if plan is None else plan), checked, kind, rates)
+            stored = RoutingRecord.from_json(taken.meta["routing"])
+        rates = MatchRates()
+        checked.record(stored).recall_rates(rates, checked.seed)
+        kind = checked.kind(rates, stored)
+        if plan is None:
+            plan = stored.plan if kind.name == stored.executor and stored.plan else taken.meta["plan"]
+        engine._set_up(query, choose_plan(query, plan), checked, kind, rates)
         engine._loop.from_json(taken.meta)
         engine._pipeline.go_on(taken, engine._loop.watermark.current)
         engine._pipeline.memory.set_limit(checked.most_bytes, "restore")

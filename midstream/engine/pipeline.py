@@ -186,11 +186,12 @@ class Pipeline:
             schema, reader = self._query.schemas[relation.source], self.readers[number]
             binding = TableBinding(relation.source, schema, reader.needed or schema.names[:1])
             columns = binding.columns(tables[relation.source])
+            # Not sampled: no row of a stream is there yet, so what they would find tells nothing.
             timeless = np.zeros(tables[relation.source].num_rows, np.int64)
             for chunk in cut_by_bytes(Chunk({relation.source: StreamRows(timeless, columns, binding.large)})):
                 rows = chunk.rows[relation.source]
                 reading = reader.read(rows.columns, None, Numbers.of_table(len(rows)))
-                for _ in self._process({number: reading.rows}):
+                for _ in self._process({number: reading.rows}, is_sampled=False):
                     raise AssertionError("static tables alone have no results")
 
     def take(self, admission: Admission, watermark: int) -> Iterator[pa.Table]:
@@ -243,10 +244,11 @@ class Pipeline:
                 own = [reading for number, reading in readings.items() if self._query.inputs[number].source == stream]
                 self._dropped.count(stream, len(rows), own)
 
-    def _process(self, arrived: Mapping[int, WindowRows]) -> Iterator[pa.Table]:
-        return self._enter(arrived if self._entrance is None else self._entrance.admit(arrived, self._horizon))
+    def _process(self, arrived: Mapping[int, WindowRows], is_sampled: bool = True) -> Iterator[pa.Table]:
+        admitted = arrived if self._entrance is None else self._entrance.admit(arrived, self._horizon)
+        return self._enter(admitted, is_sampled)
 
-    def _enter(self, arrived: Mapping[int, WindowRows]) -> Iterator[pa.Table]:
+    def _enter(self, arrived: Mapping[int, WindowRows], is_sampled: bool = True) -> Iterator[pa.Table]:
         for number, rows in arrived.items():
             renumbering = self._windows[number].make_room(len(rows), self._horizon)
             if renumbering is not None:
@@ -255,7 +257,8 @@ class Pipeline:
         for number, rows in arrived.items():
             first = self._windows[number].append(rows)
             deltas[number] = Delta.of_window_rows(number, first, rows, self._windows)
-        self._sampler.see(deltas)
+        if is_sampled:
+            self._sampler.see(deltas)
         yield from self._lane.process(deltas, self._horizon)
 
     def _purge(self, watermark: int) -> None:

@@ -114,7 +114,7 @@ class FragmentedExecutor:
         return next((refusal for refusal in refusals if refusal is not None), None)
 
     def routing_report(self) -> RoutingReport | None:
-        return merge_reports([executor.routing_report() for executor in self.executors])
+        return merge_reports(str(self.plan), [executor.routing_report() for executor in self.executors])
 
     def hand_over(self) -> list[HandedOver]:
         return [held for executor in self.executors for held in executor.hand_over()]

@@ -7,7 +7,7 @@ from midstream.engine.executors.eddy.executor import Eddy, Stairs
 from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.stems import Stems
 from midstream.engine.executors.tree import Tree
-from midstream.engine.routing.choice import Moves, RoutingChoice
+from midstream.engine.routing.choice import Moves, RoutingChoice, RoutingRecord
 from midstream.engine.routing.cumulative import Cumulative
 from midstream.engine.routing.policy import Policy
 from midstream.engine.routing.rates import MatchRates
@@ -41,7 +41,7 @@ def find_executor(executor: str | ExecutorKind, call: str) -> ExecutorKind:
     raise EngineError(f"{call}: unknown executor {shown(executor)}; {hint}executors: {', '.join(names)}")
 
 
-def check_routing(kind: ExecutorKind, routing: str | Policy | None, call: str) -> None:
+def check_routing(kind: ExecutorKind, routing: str | Policy | RoutingRecord | None, call: str) -> None:
     """An error if there is no such routing, or none on a kind of executor.
 
     >>> check_routing(find_executor("tree", "engine"), "rank", "engine")
@@ -49,6 +49,8 @@ def check_routing(kind: ExecutorKind, routing: str | Policy | None, call: str) -
     midstream.errors.EngineError: engine: routing='rank' on tree, which follows its plan alone; leave the routing out,
     or give executor='stems', 'eddy' or 'stairs'
     """
+    if isinstance(routing, RoutingRecord):
+        routing = routing.policy
     if routing is None:
         return
     policy = find_policy(routing, call)
@@ -60,8 +62,10 @@ def check_routing(kind: ExecutorKind, routing: str | Policy | None, call: str) -
         )
 
 
-def check_keys(query: Query, routing: str | Policy | None, call: str) -> None:
+def check_keys(query: Query, routing: str | Policy | RoutingRecord | None, call: str) -> None:
     """An error if a routing tells rows apart by their keys, and the query has none."""
+    if isinstance(routing, RoutingRecord):
+        routing = routing.policy
     if routing is None or query.key_classes:
         return
     policy = find_policy(routing, call)

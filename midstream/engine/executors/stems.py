@@ -198,7 +198,7 @@ class StemsExecutor:
     def routing_report(self) -> RoutingReport:
         """In which order rows of each input visit the others."""
         return self.router.report(
-            self._given.aliases, (), lambda start, number: " ".join(self._names(self._ways[start][number].inputs))
+            self._given, (), lambda start, number: " ".join(self._names(self._ways[start][number].inputs))
         )
 
     def _names(self, inputs: Sequence[int]) -> list[str]:

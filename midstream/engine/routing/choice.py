@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from midstream.engine.routing.fixed import Fixed
@@ -31,16 +31,33 @@ class RoutingChoice:
 
 
 @dataclass(frozen=True)
-class StoredRouting:
-    """What a snapshot tells about the executor that ran, and about its routing if it had one."""
+class RoutingRecord:
+    """What has to be stored of an engine's routing for another to route as it would have done.
 
-    executor: str
+    `plan` is where the router began, `tree` has the pairs of inputs that rows go between, and `rates` is what was
+    counted. `cell` tells engines apart that share the rows of one query. On another executor only the rates go on.
+    """
+
+    executor: str = "tree"
     policy: str | None = None
+    plan: str | None = None
     tree: frozenset[tuple[int, int]] = frozenset()
+    cell: int = 0
+    rates: Mapping[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"tree": sorted(self.tree)}
 
     @classmethod
-    def of(cls, meta: Mapping[str, Any]) -> StoredRouting:
-        """From the record of a snapshot."""
-        routing = meta.get("routing") or {}
-        tree = frozenset((left, right) for left, right in routing.get("tree", ()))
-        return cls(meta.get("executor") or "tree", routing.get("policy"), tree)
+    def from_json(cls, stored: Mapping[str, Any]) -> RoutingRecord:
+        """What `to_json` gave."""
+        return cls(**{**stored, "tree": frozenset((left, right) for left, right in stored["tree"])})
+
+    def recall_rates(self, rates: MatchRates, seed: int | None) -> None:
+        """Have rates go on from what was counted. A seed that is given counts, else the one that was stored."""
+        rates.cell = self.cell
+        if self.rates is not None:
+            rates.from_json(self.rates)
+        if seed is not None:
+            rates.seed = seed

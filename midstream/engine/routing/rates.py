@@ -9,7 +9,7 @@ the samples does not change anybody's mind. They are a function of the rows and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from midstream.engine.routing.class_rates import ClassRates
@@ -49,11 +49,16 @@ class MatchRates:
         self._watched |= dict.fromkeys(edges)
         self._watches_classes |= by_class
 
-    def next_chunk(self, inputs: Iterable[int]) -> Sequence[Edge]:
-        """Another chunk has come, with rows of these inputs; the edges that somebody watches."""
+    def next_chunk(self, inputs: Set[int]) -> Sequence[Edge]:
+        """Another chunk has come, with rows of these inputs; the edges that somebody watches.
+
+        Where none of the rows goes, nobody is asked which way is next: those edges stay watched.
+        """
         self.chunk += 1
-        watched, self._watched = tuple(self._watched), {}
-        self.counts_classes, self._watches_classes = self._watches_classes, False
+        watched = tuple(self._watched)
+        self._watched = {edge: None for edge in watched if inputs.isdisjoint((edge.left, edge.right))}
+        self.counts_classes = self._watches_classes
+        self._watches_classes &= bool(self._watched)
         self._last_seen |= dict.fromkeys(inputs, self.chunk)
         stalled = frozenset(
             number

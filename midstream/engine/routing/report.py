@@ -25,11 +25,12 @@ class StreamRouting:
 class RoutingReport:
     """By which policy rows are routed, over which pairs of inputs, and which way those of each input take.
 
-    `tree` is empty on SteMs, which go from any input to any other. `changes` counts how often a router has decided on
-    another order.
+    `plan` is where the router began; it decides between equals. `tree` is empty on SteMs, which go from any input to
+    any other. `changes` counts how often a router has decided on another order.
     """
 
     policy: str
+    plan: str
     tree: tuple[tuple[str, str], ...]
     streams: tuple[StreamRouting, ...]
     changes: int
@@ -43,13 +44,14 @@ class RoutingReport:
         return "\n".join(lines)
 
 
-def merge_reports(reports: Sequence[RoutingReport | None]) -> RoutingReport | None:
+def merge_reports(plan: str, reports: Sequence[RoutingReport | None]) -> RoutingReport | None:
     """One report on the fragments of a plan, which share no inputs; None if they go as the plan says."""
     there = [report for report in reports if report is not None]
     if not there:
         return None
     return RoutingReport(
         there[0].policy,
+        plan,
         tuple(pair for report in there for pair in report.tree),
         tuple(way for report in there for way in report.streams),
         sum(report.changes for report in there),

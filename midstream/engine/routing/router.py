@@ -9,6 +9,7 @@ from midstream.engine.routing.edges import Edge
 from midstream.engine.routing.policy import Decision, Field, Policy, Weights
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.report import RoutingReport, StreamRouting, describe_reason
+from midstream.plan.tree import Plan
 
 #: All directions, the one that is taken first at the front.
 Order = tuple[Direction, ...]
@@ -65,8 +66,9 @@ class Router:
         """Inputs that rows go to last: as none of theirs come, what the others make is there when they come again."""
         return self._rates.stalled if self.policy.looks_at_rates else frozenset()
 
-    def report(self, aliases: Sequence[str], tree: Sequence[Edge], way_of: Callable[[int, int], str]) -> RoutingReport:
-        """What users see; `way_of` writes the way that rows of an input and a class take."""
+    def report(self, plan: Plan, tree: Sequence[Edge], way_of: Callable[[int, int], str]) -> RoutingReport:
+        """What users see; it began with `plan`, and `way_of` writes the way that rows of an input and a class take."""
+        aliases = plan.aliases
         inputs = sorted({start for start, _ in self.order})
         ways = [
             StreamRouting(aliases[start], number, way_of(start, number), share, self._reason(aliases, start, number))
@@ -75,6 +77,7 @@ class Router:
         ]
         return RoutingReport(
             policy=self.policy.name,
+            plan=str(plan),
             tree=tuple((aliases[edge.left], aliases[edge.right]) for edge in tree),
             streams=tuple(ways),
             changes=self.changes,

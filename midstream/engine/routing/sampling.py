@@ -47,14 +47,17 @@ class Sampler:
         """The rows of a chunk, which have just entered the windows."""
         rates = self._rates
         since = rates.rows_since
-        watched = rates.next_chunk(number for number, delta in deltas.items() if len(delta))
+        arrived = {number: delta for number, delta in sorted(deltas.items()) if len(delta)}
+        if not arrived:
+            return
+        watched = rates.next_chunk(arrived.keys())
         if not watched:
             return
         has_sampled = False
-        for number, delta in sorted(deltas.items()):
+        for number, delta in arrived.items():
             since[number] = since.get(number, 0) + len(delta)
             edges = [edge for edge in watched if number in (edge.left, edge.right)]
-            if len(delta) == 0 or not edges:
+            if not edges:
                 continue
             lately = min(rates.weight((number, edge.other(number))) for edge in edges)
             if lately < rates.least_sampled or since[number] >= _ROWS_PER_SAMPLED * lately * len(edges):

@@ -52,6 +52,8 @@ class Guide:
         self._trees: TreeSearch | None = None
         if self.mover is not None and not self.router.holds_to_plan:
             self._trees = TreeSearch([*edges, *(edge for edge in find_edges(query, store.inputs) if edge not in edges)])
+            if self._trees.has_choice:
+                choice.rates.watch(self._trees.edges)
         self._largest = edges[0].left if edges else 0
 
     @property
@@ -154,7 +156,7 @@ class Guide:
         def way_of(start: int, number: int) -> str:
             return notation_of(self.routings[number].tree_from(start), aliases)
 
-        return self.router.report(aliases, self.edges, way_of)
+        return self.router.report(self._given, self.edges, way_of)
 
     def edges_text(self) -> str:
         """The edges as pairs of aliases."""
