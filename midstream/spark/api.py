@@ -15,15 +15,15 @@ from typing import Any
 from midstream.cql.durations import Duration
 from midstream.cql.names import find_spellings
 from midstream.cql.steps import warn_of_long_step
+from midstream.engine.executors.registry import check_keys
 from midstream.errors import QueryError, SparkError
-from midstream.migrate import DEFAULT_STRATEGY
-from midstream.options import EngineOptions
 from midstream.plan import read_plan
 from midstream.spark.arguments import (
     Durations,
     check_count,
     check_delays,
     check_duration,
+    check_engine,
     check_event_time,
     check_flag,
     check_folder,
@@ -34,8 +34,8 @@ from midstream.spark.arguments import (
     check_name,
     check_overload,
     check_schedule,
+    check_schedule_on_eddy,
     check_step,
-    check_strategy,
     check_text,
 )
 from midstream.spark.commands.control_folder import ControlFolder
@@ -73,7 +73,10 @@ def sql(
     partitions: int | None = None,
     cells: int | None = None,
     plan: str | None = None,
-    strategy: str = DEFAULT_STRATEGY,
+    strategy: str | None = None,
+    executor: str = "tree",
+    routing: str | None = None,
+    seed: int | None = None,
     schedule: Sequence[tuple[Moment, str]] = (),
     rates: Mapping[str, float] | None = None,
     hot_keys: Mapping[str, Sequence[Any]] | None = None,
@@ -105,7 +108,14 @@ def sql(
 
     `plan` is the plan to start with, `schedule` lists moments of event time with the plans that cells change to when
     the watermark reaches them, by `strategy`. If the plan in the code changed before a restart, the new one is used.
-    Otherwise the query goes on with the plan that was running. `allow_incomplete` accepts a larger window than the
+    Otherwise the query goes on with the plan that was running.
+
+    `executor`, `routing` and `seed` are those of `Engine`: by what the cells run the plan and, on all but the tree, who
+    decides chunk by chunk which way rows take. Each cell routes alone, and goes on after a restart with what it has
+    counted. The plan is where routers begin; a command or a schedule that names a plan holds cells to it. A restart may
+    change all three.
+
+    `allow_incomplete` accepts a larger window than the
     checkpoint's, although the older rows are missing. `host_idle` is how long an engine waits for its next batch before
     its memory is freed.
 
@@ -159,8 +169,11 @@ def sql(
         rates=check_mapping("rates", rates, "relative rates by stream: {'orders': 10}"),
         hot_keys=check_hot_keys(hot_keys),
         plan=None if plan is None else check_text("plan", plan, "a plan such as '((a b) c)'"),
-        options=EngineOptions(
-            strategy=check_strategy(strategy),
+        options=check_engine(
+            strategy=strategy,
+            executor=executor,
+            routing=routing,
+            seed=seed,
             memory_limit=check_limit(memory_limit),
             overload=check_overload(overload),
         ),
@@ -236,10 +249,13 @@ def explain(
     memory_limit: int | str | None = None,
     assume_zone: str | None = None,
     step: Duration | None = None,
+    executor: str = "tree",
+    routing: str | None = None,
 ) -> str:
     """Where rows would go: the dimensions with their shares, and the copies that each stream pays.
 
-    With a `memory_limit` it also tells what all cells together may take.
+    Also by which executor and routing the cells would run the plan, and with a `memory_limit` what all of them together
+    may take.
 
     With set operations that is told of every branch, which is called by its aliases. For a query with steps it also
     tells how the cells' parts of results are put together.
@@ -258,10 +274,12 @@ def explain(
         cells=check_count("partitions", partitions, "partitions"),
         rates=check_mapping("rates", rates, "relative rates by stream: {'orders': 10}"),
         hot_keys=check_hot_keys(hot_keys),
+        options=check_engine(executor=executor, routing=routing),
         assume_zone=assume_zone,
         step=check_step(step),
     )
-    return spec.routing.explain(check_limit(memory_limit))
+    check_keys(spec.query, spec.policy, "engine")
+    return spec.explain(check_limit(memory_limit))
 
 
 def _control_folder(session: Any, spec: JoinSpec, path: str | None) -> ControlFolder | None:
@@ -318,6 +336,8 @@ def _check(spec: JoinSpec, frames: Mapping[str, DataFrame], waits: Mapping[str, 
     spec.routing.fingerprint()
     for plan in [*([] if spec.plan is None else [spec.plan]), *(plan for _, plan in spec.schedule)]:
         read_plan(plan, query)
+    check_keys(query, spec.policy, "engine")
+    check_schedule_on_eddy(query, spec.options, spec.plan, spec.schedule)
     for name in query.tables:
         if frames[name].isStreaming:
             raise SparkError(

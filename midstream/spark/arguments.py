@@ -9,12 +9,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from midstream.cql.durations import Duration, duration, duration_text, parse_signed_duration
+from midstream.cql.model import Query
 from midstream.cql.names import find_spellings, list_names
+from midstream.engine.executors.eddy.executor import Eddy
+from midstream.engine.executors.protocol import ExecutorKind
+from midstream.engine.executors.registry import find_executor
 from midstream.engine.input.intake import to_microseconds
 from midstream.engine.memory.limit import read_limit
+from midstream.engine.routing.choice import RoutingRecord
+from midstream.engine.routing.edges import choose_edges, order_edges
+from midstream.engine.routing.policy import Policy
 from midstream.errors import EngineError, InputError, QueryError, SparkError, did_you_mean, shown
 from midstream.migrate import DEFAULT_STRATEGY, STRATEGIES
 from midstream.migrate.begin import find_strategy
+from midstream.migrate.jisc import JustInTime
+from midstream.options import EngineOptions
+from midstream.plan import default_plan, read_plan
 
 #: What every DataFrame of Spark has, of a classic session or of Connect, and no DataFrame of others.
 _OF_A_DATAFRAME = ("isStreaming", "sparkSession", "mapInArrow")
@@ -56,6 +66,18 @@ def check_overload(value: Any) -> str:
     if value != "refuse":
         raise SparkError(f"overload: {shown(value)} is not available; use 'refuse'")
     return "refuse"
+
+
+def check_engine(
+    *, strategy: Any = None, executor: Any = "tree", routing: Any = None, seed: Any = None, **checked: Any
+) -> EngineOptions:
+    """What the engines of all cells are told. Only names travel to them; `checked` are options that need no check."""
+    for name, value, kind in (("executor", executor, ExecutorKind), ("routing", routing, (Policy, RoutingRecord))):
+        if isinstance(value, kind):
+            raise SparkError(f"{name}: {shown(value)} cannot travel to the cells; give the name of one")
+    find_executor(executor, "engine")  # None is one for a restored engine alone
+    chosen = None if strategy is None else check_strategy(strategy)
+    return EngineOptions(strategy=chosen, executor=executor, routing=routing, seed=seed, **checked)
 
 
 def check_flag(name: str, value: Any) -> bool:
@@ -174,6 +196,32 @@ def check_schedule(schedule: Any) -> tuple[tuple[int, str], ...]:
             told = str(problem).removeprefix("push: watermark ")
             raise SparkError(f"schedule: {told}; {right}") from None
     return tuple(sorted(steps))
+
+
+def check_schedule_on_eddy(
+    query: Query, options: EngineOptions, plan: str | None, schedule: Sequence[tuple[int, str]]
+) -> None:
+    """What no cell could follow: an eddy keeps the edges of its first plan, and changes nothing but the routing."""
+    if options.executor != Eddy.name or not schedule:
+        return
+    if options.strategy not in (None, JustInTime.name):
+        raise SparkError(
+            f"schedule: on eddy only the routing of new rows changes, so that strategy={options.strategy!r} has "
+            "nothing to do; leave the strategy out, or give executor='stairs'"
+        )
+    first = default_plan(query) if plan is None else read_plan(plan, query)
+    edges = {
+        inputs: choose_edges(query, fragment)
+        for inputs, fragment in zip(first.fragment_inputs, first.fragments, strict=True)
+    }
+    for _, text in schedule:
+        later = read_plan(text, query)
+        for inputs, fragment in zip(later.fragment_inputs, later.fragments, strict=True):
+            if later.skeleton == first.skeleton and order_edges(edges[inputs], fragment) is None:
+                raise SparkError(
+                    f"schedule: the eddy sends rows over the edges of {first}, and {later} joins what none of these "
+                    "edges does; keep to plans that do, or give executor='stairs', which may have other edges"
+                )
 
 
 def check_hot_keys(hot_keys: Any) -> dict[str, list[Any]]:

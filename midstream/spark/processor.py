@@ -6,9 +6,10 @@ place only if both stamps are equal.
 
 Spark's state store may mix the files of two attempts at one batch. There a batch writes the same bytes for the same
 rows, in whatever order and parcels they were delivered. Only the stamp differs, and perhaps the plan, if the strategy
-of a command depends on the content of the engine's states. That does no harm: all attempts store the same rows, so the
-engine of any stamp has these rows too, and any plan is right. Where the store keeps attempts apart, large parcels are
-stored as they came, which costs less.
+of a command depends on the content of the engine's states, or the routing, which goes by samples of the rows as they
+came. That does no harm: all attempts store the same rows, so the engine of any stamp has these rows too, and any plan
+and any routing are right. All three are in the ledger, one value, and so of one attempt. Where the store keeps attempts
+apart, large parcels are stored as they came, which costs less.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from midstream.spark.checkpoint.start import choose_start
 from midstream.spark.checkpoint.store import LEDGER, PARCELS, CellStore, drop_late, open_ledger
 from midstream.spark.commands.messages import COMMAND_LANE
 from midstream.spark.hosts.cell import NONE_YET, Loading
@@ -165,10 +167,7 @@ class CellBatch:
         """Results as parcels, and what there is to report."""
         ledger = self._store.ledger
         listed = list(ledger.parcels)
-        plan = ledger.plan
-        if ledger.plan_in_code != self._spec.plan:
-            plan, ledger.plan_in_code = self._spec.plan or plan, self._spec.plan
-        plan = plan or self._spec.plan
+        start = choose_start(ledger, self._spec, self._cell)
         turn = Turn(
             spec=self._spec,
             run=run,
@@ -177,7 +176,7 @@ class CellBatch:
             watermark=self._watermark,
             parcels=self._pushed(),
             commands=self._delivery.commands,
-            stored=lambda: Loading(plan, self._before, self._store.read(listed)),
+            stored=lambda: Loading(start.plan, self._before, self._store.read(listed), start.routing),
             meanwhile=self._keep,
         )
         taken = take(turn)
@@ -187,7 +186,8 @@ class CellBatch:
         kept_from = self._spec.kept_from(self._watermark)
         self._store.expire(kept_from)
         self._store.merge(kept_from)
-        ledger.stamp, ledger.watermark, ledger.plan = taken.stamp, self._milliseconds, taken.outcome.report["plan"]
+        ledger.stamp, ledger.watermark = taken.stamp, self._milliseconds
+        ledger.plan, ledger.router = taken.outcome.report["plan"], taken.outcome.router
         self.store_seconds += time.perf_counter() - began
         lanes = self._spec.routing.lanes
         streams = [name for name in self._spec.query.streams if name not in self._spec.aggregated]

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from midstream.cql.model import Query
 from midstream.cql.parse import read_query
+from midstream.engine.executors.registry import find_executor
 from midstream.engine.operators.parts import rounds_of
 from midstream.engine.operators.rounds import Round
 from midstream.engine.operators.stepped import start_of_step
@@ -86,9 +87,27 @@ class JoinSpec:
         return routing_for(self.query, self.cells, self.rates, self.hot_keys)
 
     @property
+    def executor(self) -> str:
+        """The name of the executor that cells run; only names travel to them."""
+        assert isinstance(self.options.executor, str)
+        return self.options.executor
+
+    @property
+    def policy(self) -> str | None:
+        """The name of the routing policy in the code, or None if it names none."""
+        assert self.options.routing is None or isinstance(self.options.routing, str)
+        return self.options.routing
+
+    @property
     def needs_snapshots(self) -> bool:
         """Whether an engine cannot be rebuilt from its rows alone: ROWS windows count arrivals."""
         return self.query.tracks_arrivals
+
+    def explain(self, memory_limit: int | None = None) -> str:
+        """Where rows go, and how cells run the plan. `memory_limit` is that of each cell, in bytes."""
+        default = find_executor(self.executor, "explain").default_routing
+        way = "as the plan says" if default is None else f"routing: {self.policy or default}"
+        return f"{self.routing.explain(memory_limit)}\n\nexecutor: {self.executor}, {way}"
 
     @cached_property
     def described(self) -> dict[str, Any]:

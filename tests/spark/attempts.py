@@ -38,8 +38,17 @@ class State:
     timers: frozenset[int] = frozenset()
 
     def without_stamp(self) -> tuple[Any, ...]:
-        ledger = None if self.ledger is None else replace(Ledger.from_bytes(self.ledger, "cell"), stamp="").to_bytes()
-        return self.parcels, ledger, self.timers
+        """What all attempts write. Samples, and with them the ways of rows, go by the order in which rows have come."""
+        if self.ledger is None:
+            return self.parcels, None, self.timers
+        ledger = replace(Ledger.from_bytes(self.ledger, "cell"), stamp="")
+        if ledger.router is not None:
+            ledger.plan = ledger.router["rates"] = None
+        return self.parcels, ledger.to_bytes(), self.timers
+
+    def remembered(self) -> Ledger:
+        assert self.ledger is not None
+        return Ledger.from_bytes(self.ledger, "cell")
 
 
 class Handle:
@@ -128,6 +137,10 @@ class Batches:
         self._states = {cell: State() for cell in range(spec.cells)}
         self._is_first = True
         self.output: list[tuple[int, bytes]] = []
+
+    def ledgers(self) -> list[Ledger]:
+        """What each cell remembers."""
+        return [state.remembered() for state in self._states.values()]
 
     def restart(self, spec: JoinSpec) -> None:
         """Go on from the state with another spec; no engine is left."""

@@ -103,6 +103,16 @@ def test_another_plan_strategy_and_smaller_windows(stopped: StoppedQuery, tmp_pa
     assert plans(ran) == {OTHER}
 
 
+@pytest.mark.parametrize("executor", ["stairs", pytest.param("stems", marks=pytest.mark.slow)])
+def test_another_executor_with_a_router(stopped: StoppedQuery, tmp_path: Path, executor: str) -> None:
+    """Each cell routes alone, is not held to the plan, and reports the order that it takes."""
+    ran = streams.run(stopped.query(executor=executor, routing="lottery", seed=3), stopped.copy(tmp_path))
+    check(ran)
+    reports = [report for reports in ran.reports() for report in reports.values()]
+    assert {(report["exec"], report["policy"]) for report in reports} == {(executor, "lottery")}
+    assert {report["place"] for report in ran.reports()[1].values()} == {"host"}
+
+
 def test_no_plan_in_the_code_keeps_the_stored_one(stopped: StoppedQuery, tmp_path: Path) -> None:
     ran = streams.run(stopped.query(plan=None), stopped.copy(tmp_path))
     check(ran)

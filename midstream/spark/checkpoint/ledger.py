@@ -24,6 +24,8 @@ _SMALLEST_TIER = 64 << 10
 _TIERS = 3
 _MAGIC = b"MIDSTREAM-CELL"
 _HEAD = len(_MAGIC) + 2 + 4
+#: What only executors that route have to tell.
+_OF_ROUTING = ("policy_in_code", "router")
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Parcel:
 class Ledger:
     """A cell's memory. `watermark` and `timer` are in milliseconds, as Spark has them.
 
-    `newest` is the latest event time of each source, in microseconds.
+    `newest` is the latest event time of each source, in microseconds. `router` is the record of the engine's routing,
+    if its executor has one.
     """
 
     routing: dict[str, Any]
@@ -61,12 +64,15 @@ class Ledger:
     next_sequence: int = 0
     parcels: list[Parcel] = field(default_factory=list)
     newest: dict[str, int] = field(default_factory=dict)
+    policy_in_code: str | None = None
+    router: dict[str, Any] | None = None
 
     def to_bytes(self) -> bytes:
         """What is stored."""
         parcels = [[parcel.sequence, parcel.lane, parcel.rows, parcel.size, parcel.until] for parcel in self.parcels]
         told = asdict(self) | {"parcels": parcels}
         told["reached"] = dict(sorted(told.pop("newest").items()))  # its name in this format
+        told = {name: value for name, value in told.items() if name not in _OF_ROUTING or value is not None}
         content = zlib.compress(json.dumps(told).encode(), 1)
         return b"".join([_MAGIC, FORMAT.to_bytes(2, "little"), zlib.crc32(content).to_bytes(4, "little"), content])
 

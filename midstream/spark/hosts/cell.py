@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from midstream.cql.model import Column
+from midstream.engine.routing.choice import RoutingRecord
+from midstream.engine.routing.fixed import Fixed
 from midstream.errors import EngineError, SparkError
 from midstream.kernels.types import SMALLEST
 from midstream.migrate.jisc import JustInTime
@@ -41,23 +43,29 @@ _HEAVY_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Loading:
-    """Where an engine has to go on: the plan, the watermark of the last batch, and the stored parcels by lane."""
+    """Where an engine has to go on: the plan, the watermark of the last batch, and the stored parcels by lane.
+
+    `routing` is the one to go on with, if its executor has one.
+    """
 
     plan: str | None
     watermark: int
     parcels: Iterable[tuple[int, bytes]]
+    routing: RoutingRecord | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What a batch gave: results as parcels, what the engine tells about itself, and its snapshot if one is needed.
 
-    Results that were handed on while the batch ran are not among these.
+    Results that were handed on while the batch ran are not among these. `router` is the record of its routing as JSON
+    values, if it has one.
     """
 
     results: list[bytes]
     report: dict[str, Any]
     snapshot: list[bytes] = field(default_factory=list)
+    router: dict[str, Any] | None = None
 
 
 class Cell:
@@ -82,17 +90,17 @@ class Cell:
             else:
                 parts.setdefault(lane, []).append(from_stored(parcel, f"lane {self._lanes[lane].name!r}"))
         self._watermark = loading.watermark
+        options = self._spec.options.keywords() | {"memory_limit": None}
+        if loading.routing is not None:
+            options["routing"] = loading.routing
         if snapshot:
-            options = self._unlimited_options()
             self._engine = Engine.restore(self._query, b"".join(snapshot), plan=loading.plan, **options)
-            self._engine.migrate(self._engine.plan, strategy=JustInTime.name)
+            if self._engine.routing is None:  # a plan that is named would hold a router to it
+                self._engine.migrate(self._engine.plan, strategy=JustInTime.name)
         else:
-            self._engine = self._resumed(loading, parts)
+            self._engine = self._resumed(loading, parts, options)
         self._limit_memory(self._engine)
         self.stamp = stamp
-
-    def _unlimited_options(self) -> EngineKeywords:
-        return self._spec.options.keywords() | {"memory_limit": None}
 
     def _limit_memory(self, engine: Engine) -> None:
         """Hold the engine to its memory limit; an error if what was stored does not fit."""
@@ -102,10 +110,9 @@ class Cell:
             told = str(problem).removeprefix("memory_limit: ")
             raise SparkError(f"cell: the rows of the checkpoint do not fit: {told}") from None
 
-    def _resumed(self, loading: Loading, parts: Mapping[int, Sequence[pa.Table]]) -> Engine:
+    def _resumed(self, loading: Loading, parts: Mapping[int, Sequence[pa.Table]], options: EngineKeywords) -> Engine:
         rows = {lane.name: self._table(at, parts.get(at, ())) for at, lane in enumerate(self._lanes)}
         tables = {name: rows.pop(name) for name in self._query.tables}
-        options = self._unlimited_options()
         if not any(table.num_rows for table in rows.values()):
             engine = Engine(self._query, plan=loading.plan, tables=tables, **options)
             engine.push({}, watermark=loading.watermark)
@@ -153,7 +160,8 @@ class Cell:
         self._watermark = watermark
         report = self._report(rows) | {"out": rows_out, "seconds": time.perf_counter() - began, "answers": answers}
         self.stamp = next_stamp
-        return Outcome(results, report, self._snapshot())
+        record = self._engine.routing_record
+        return Outcome(results, report, self._snapshot(), None if record is None else record.to_json())
 
     def _results(self, rows: dict[str, pa.Table], watermark: int) -> Iterator[pa.Table]:
         assert self._engine is not None
@@ -164,14 +172,20 @@ class Cell:
     def _follow_schedule(self, watermark: int) -> None:
         assert self._engine is not None
         due = [plan for moment, plan in self._spec.schedule if self._watermark < moment <= watermark]
-        if due and (plan := read_plan(due[-1], self._query)) != self._engine.plan:
+        if not due:
+            return
+        plan, routing = read_plan(due[-1], self._query), self._engine.routing
+        if plan != self._engine.plan or (routing is not None and routing.policy != Fixed.name):
             self._engine.migrate(plan)
 
     def _snapshot(self) -> list[bytes]:
         assert self._engine is not None
         if not self._spec.needs_snapshots:
             return []
-        content = self._engine.snapshot().to_bytes()
+        snapshot = self._engine.snapshot()
+        # Plan and routing are in the ledger. Here they would make attempts differ, whose pieces a store may mix.
+        kept = {name: value for name, value in snapshot.meta.items() if name != "routing"}
+        content = replace(snapshot, meta=kept | {"plan": None}).to_bytes()
         return [content[at : at + _PIECE] for at in range(0, len(content), _PIECE)]
 
     # What it tells about itself --------------------------------------------------------------------------------------
@@ -180,6 +194,9 @@ class Cell:
         assert self._engine is not None
         stats, migration = self._engine.stats(), self._engine.migration
         report: dict[str, Any] = {"plan": str(self._engine.plan), "bytes": stats.state_bytes}
+        report["executor"] = self._engine.executor
+        if (routing := self._engine.routing) is not None:
+            report["policy"] = routing.policy
         if migration is not None:
             report["migration"] = {
                 "strategy": migration.strategy,

@@ -130,7 +130,8 @@ class RemoteCell:
         """Have the host go on from what is stored."""
         parcels = list(loading.parcels)
         header = {"do": "load", "spec": spec.to_json(), "plan": loading.plan, "watermark": loading.watermark}
-        self._send(header | {"stamp": stamp, "count": len(parcels)})
+        routing = None if loading.routing is None else loading.routing.to_json()
+        self._send(header | {"routing": routing, "stamp": stamp, "count": len(parcels)})
         for lane, parcel in parcels:
             self._send({"lane": lane}, [parcel])
         self._answer()
@@ -158,7 +159,8 @@ class RemoteCell:
             answer, blobs = self._answer()
         if "refused" in answer:
             raise HostLost(f"it stands at {answer['refused']!r}")
-        return Outcome(blobs[: answer["results"]], answer["report"], blobs[answer["results"] :])
+        count = answer["results"]
+        return Outcome(blobs[:count], answer["report"], blobs[count:], answer["router"])
 
     def process(self) -> int:
         """The host's process number."""

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from midstream.engine.routing.choice import RoutingRecord
 from midstream.errors import MidstreamError
 from midstream.spark.hosts import wire
 from midstream.spark.hosts.cell import Cell, Loading
@@ -94,7 +95,9 @@ class Conversation:
             self._cell = None
             cell = Cell(JoinSpec.from_json(header["spec"]))
             stored = _parcels(connection, header["count"])
-            cell.load(Loading(header["plan"], header["watermark"], stored), header["stamp"])
+            told = header["routing"]
+            routing = None if told is None else RoutingRecord.from_json(told)
+            cell.load(Loading(header["plan"], header["watermark"], stored, routing), header["stamp"])
             self._cell = cell
             return {"stamp": cell.stamp}, []
         if action == "push":
@@ -111,7 +114,8 @@ class Conversation:
                 lambda results: wire.send(connection, {"more": True}, results),
             )
             report = outcome.report | {"resident": resident_bytes()}
-            return {"report": report, "results": len(outcome.results)}, outcome.results + outcome.snapshot
+            answer = {"report": report, "results": len(outcome.results), "router": outcome.router}
+            return answer, outcome.results + outcome.snapshot
         return {"error": f"unknown request {action!r}", "is_ours": False}, []
 
 

@@ -45,11 +45,14 @@ def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
         "wm": told["watermark"],
         "reached": told["reached"],
         "plan": _short(told["plan"]),
+        "exec": told["executor"],
         "place": told["place"],
         "loads": told["loads"],
         "host": told.get("resident", 0),
         "ms": [round(1000 * told[name], 1) for name in ("seconds", "store", "total")],
     }
+    if "policy" in told:
+        report["policy"] = told["policy"]
     if migration is not None:
         report["mig"] = [migration[name] for name in MIGRATION_FIELDS]
     if told.get("memory") is not None:
