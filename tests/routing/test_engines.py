@@ -216,7 +216,7 @@ def test_what_waits_for_a_stalled_input_is_joined_ahead() -> None:
         engine = make_engine("stairs", plan=PLANS[1], **options)
         for at in range(4):
             engine.push(make_push(at))
-        for at in range(4, 30):
+        for at in range(4, 26):
             push = make_push(at)
             engine.push({"r": push["r"], "s": push["s"]})
         if not options:

@@ -25,8 +25,8 @@ class MatchRates:
 
     #: Sampled rows of both ends together from which on an edge is known.
     least_sampled = 32
-    #: Chunks without a row after which an input that has had rows is stalled.
-    stalled_after = 8
+    #: Chunks without a row after which an input that has had rows is stalled, and after which it is given up.
+    stalled_after, stalled_until = 8, 24
 
     def __init__(self, seed: int = 0, cell: int = 0):
         self.seed, self.cell = seed, cell
@@ -61,15 +61,16 @@ class MatchRates:
         self._watches_classes &= bool(self._watched)
         self._last_seen |= dict.fromkeys(inputs, self.chunk)
         stalled = frozenset(
-            number
-            for edge in watched
-            for number in (edge.left, edge.right)
-            if number in self._last_seen and self.chunk - self._last_seen[number] >= self.stalled_after
+            number for edge in watched for number in (edge.left, edge.right) if self._is_stalled(number)
         )
         if stalled != self.stalled:
             self.stalled = stalled
             self.version += 1
         return watched
+
+    def _is_stalled(self, number: int) -> bool:
+        silent = self.chunk - self._last_seen.get(number, self.chunk)
+        return self.stalled_after <= silent < self.stalled_until
 
     @property
     def version_of_classes(self) -> tuple[int, int]:

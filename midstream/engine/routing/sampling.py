@@ -26,7 +26,7 @@ from midstream.state.window import BaseWindow
 Floats = NDArray[np.float64]
 
 #: Rows of a sample: so many, or this share of the rows that have come if that is more.
-_SAMPLE, _SHARE = 64, 1 / 64
+_SAMPLE, _SHARE = 128, 1 / 64
 #: Rows that come between two samples of an input, for each row sampled lately and each of its edges.
 _ROWS_PER_SAMPLED = 8
 #: Rows that are probed at a time, and what they may find and try before the sample ends.

@@ -63,6 +63,8 @@ def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
         report["step"] = told["step"]
     if "heavy" in told:
         report["heavy"] = told["heavy"]
+    if len(json.dumps(report)) > LARGEST_REPORT:
+        report.pop("mem", None)
     for name in ("reached", "in", "late"):
         if len(json.dumps(report)) > LARGEST_REPORT:
             report[name] = sum(report[name].values()) if name != "reached" else {}
