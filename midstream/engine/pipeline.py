@@ -257,6 +257,8 @@ class Pipeline:
         for number, rows in arrived.items():
             first = self._windows[number].append(rows)
             deltas[number] = Delta.of_window_rows(number, first, rows, self._windows)
+            if self._entrance is not None:
+                deltas[number] = deltas[number].begin_at(self._horizon)
         if is_sampled:
             self._sampler.see(deltas)
         yield from self._lane.process(deltas, self._horizon)

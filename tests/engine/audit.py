@@ -165,7 +165,9 @@ def audit(engine: ms.Engine, small: Small, count: Count) -> None:
         lost = set(wanted) - boxed - set(entries) - opened
         assert not lost, f"neither stored nor in the box of {node.inputs}: {sorted(lost)[:3]}"
         assert set(entries) <= set(wanted), f"should not be in {node.inputs}: {sorted(set(entries) - set(wanted))[:3]}"
-        assert intervals == {combo: wanted[combo] for combo in entries}
+        for combo, (start, end) in intervals.items():
+            # What has waited begins when it went on.
+            assert end == wanted[combo][1] and (start == wanted[combo][0] or wanted[combo][0] < start <= watermark)
         for box in node.state.missing:
             _check_box(box, windows)
         count.states += 1

@@ -106,6 +106,22 @@ def test_a_hidden_row_expires_as_if_it_had_entered() -> None:
     assert engine.push({"c": row(0, 5, 11)}).num_rows == 0
 
 
+def test_a_row_that_enters_late_does_not_meet_what_is_dead() -> None:
+    """An entry that has ended stands behind a live one, and names rows whose places others may have taken."""
+    short, long = "[RANGE 10 MICROSECONDS]", "[RANGE 100 MICROSECONDS]"
+    engine = make_engine("a.k = b.k AND b.k = c.k AND c.v = d.v", (short, short, long, long), plan="((a b) c) d")
+    engine.push({"a": row(2, 0, 45), "b": row(2, 0, 45), "c": row(2, 9, 45)}, watermark=0)
+    engine.push({"a": row(1), "b": row(1), "c": row(1, 5)}, watermark=50)
+    states = {state.name: state.rows for state in engine.stats().states if state.kind == "join"}
+    assert states["a b"] == 2, "the dead one has not been collected"
+    assert engine.push({"d": row(0, 5, 50)}).num_rows == 0
+    demand = engine.stats().demand
+    assert demand is not None and demand.woken == 1
+    joins = next(iter(engine._pipeline.executor.evicting())).joins()
+    stored = [node.state.stored_in_all for node in joins if node.state is not None]
+    assert stored == [2, 0], "nothing has been stored in (a b c), not even for a moment"
+
+
 def test_bands_hide_rows_too() -> None:
     engine = make_engine("abs(a.v - b.v) <= 2", ("[RANGE 10 MICROSECONDS]",) * 2)
     engine.push({"a": row(0, 10) + row(0, 20)})

@@ -221,7 +221,7 @@ def climb_without_a_cascade(patch: pytest.MonkeyPatch) -> None:
 
 def see_new_rows_too_early(patch: pytest.MonkeyPatch) -> None:
     """A climb joins with rows of this chunk, which will come to it themselves."""
-    patch.setattr(tree, "Sight", lambda before, since: suspending.Sight(None, since))
+    patch.setattr(tree, "Sight", lambda before, since, horizon: suspending.Sight(None, since, horizon))
 
 
 def lose_nothing(patch: pytest.MonkeyPatch) -> None:

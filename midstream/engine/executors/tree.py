@@ -325,7 +325,7 @@ class TreeExecutor:
                 if isinstance(child, JoinNode):  # what new rows of a leaf touch has been filled ahead
                     self.filler.fill_for(sibling, part, chunk.horizon)
                 if self._suspender is not None and sibling is lazy_side(node):
-                    self._suspender.wake(node, part, Sight(before, self._known.since))
+                    self._suspender.wake(node, part, Sight(before, self._known.since, chunk.horizon))
                 if isinstance(sibling, JoinNode):
                     sibling.probes += len(part)
                 yield from self.prober.matches(node, part, sibling, block, before, self._known.since)

@@ -37,6 +37,14 @@ class Delta:
         delta._band_codes = dict(rows.band_codes)
         return delta
 
+    def begin_at(self, horizon: int) -> Delta:
+        """The same combinations, none of which begins before the horizon.
+
+        Rows that were kept back for a while may be older than that. They must not meet what ended before it: that is
+        dead, and may name rows whose place others have taken.
+        """
+        return self.with_combos(self.combos._replace(starts=np.maximum(self.combos.starts, horizon)))
+
     @classmethod
     def of_rows(cls, number: int, ids: Ints, windows: Sequence[BaseWindow]) -> Delta:
         """Rows that an input's window holds."""

@@ -41,10 +41,14 @@ from midstream.state.window import BaseWindow, Renumbering
 
 
 class Sight(NamedTuple):
-    """What a climb sees of windows: of an input in `before`, no rows from that id on; of one in `since`, none below."""
+    """What a climb sees of windows: of an input in `before`, no rows from that id on; of one in `since`, none below.
+
+    What ended before `horizon` is dead.
+    """
 
     before: Mapping[int, int] | None
     since: Mapping[int, int] | None
+    horizon: int
 
 
 class NotWaiting:
@@ -187,7 +191,8 @@ class Suspender:
         self._meter.resumed += len(combos.starts)
         if isinstance(node, LeafNode):
             self._waiting_rows[node.number].discard(combos.rows[:, 0])
-        self._climb(node, Delta(node.inputs, combos, self._windows), waiting.top, sight)
+        delta = Delta(node.inputs, combos, self._windows).begin_at(sight.horizon)
+        self._climb(node, delta, waiting.top, sight)
 
     def _climb(self, node: LiveNode, delta: Delta, top: JoinNode, sight: Sight) -> None:
         store(node, delta)
