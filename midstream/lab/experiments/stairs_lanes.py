@@ -17,12 +17,14 @@ import pyarrow as pa
 import midstream as ms
 from midstream.lab.answers import Digest
 from midstream.lab.race import Batch, Contender, Lane, Race
+from midstream.migrate.jisc import JustInTime
+from midstream.migrate.staged import Staged
 
 PAPER = "Lifting the Burden of History from Adaptive Query Processing, VLDB 2004"
 EDDY = Contender("EddyJoins", executor="eddy")
 STEMS = Contender("SteMs", executor="stems")
-STAGED = Contender("STAIRs", executor="stairs", moves="staged")
-JISC_ON_STAIRS = Contender("JISC on STAIRs", executor="stairs", moves="jisc")
+STAGED = Contender("STAIRs", executor="stairs", moves=Staged.name)
+JISC_ON_STAIRS = Contender("JISC on STAIRs", executor="stairs", moves=JustInTime.name)
 ADAPTIVE = (EDDY, STEMS, STAGED, JISC_ON_STAIRS)
 
 

@@ -40,6 +40,8 @@ from midstream.lab.experiments.stairs_plots import draw_routing
 from midstream.lab.experiments.zhu_plots import lines
 from midstream.lab.race import Contender, Lane, Race
 from midstream.lab.tpch import generate_tables
+from midstream.migrate.moving_state import MovingState
+from midstream.migrate.staged import Staged
 
 _BEST, _WORST = "((c o) l)", "(c (o l))"
 _TABLES = {"c": "customer", "o": "orders", "l": "lineitem"}
@@ -59,8 +61,8 @@ _ALLOWED = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 #: Contenders whose routing is held at first; eager is the paper's way to move entries.
 _HELD = (
     Contender("EddyJoins", executor="eddy", routing="fixed"),
-    Contender("STAIRs", executor="stairs", routing="fixed", moves="staged"),
-    Contender("STAIRs, eager", executor="stairs", routing="fixed", moves="moving-state"),
+    Contender("STAIRs", executor="stairs", routing="fixed", moves=Staged.name),
+    Contender("STAIRs, eager", executor="stairs", routing="fixed", moves=MovingState.name),
 )
 
 
