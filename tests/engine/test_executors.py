@@ -104,7 +104,7 @@ def test_a_snapshot_knows_its_executor(stored: str, asked: str | None) -> None:
 def test_a_snapshot_without_an_executor_was_taken_on_the_tree() -> None:
     engine = ms.Engine(make_query(), executor="stems")
     snapshot = engine.snapshot()
-    del snapshot.meta["executor"]
+    del snapshot.meta["executor"], snapshot.meta["routing"]
     assert ms.Engine.restore(engine.query, snapshot).executor == "tree"
 
 

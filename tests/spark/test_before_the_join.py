@@ -77,6 +77,7 @@ def check(ran: StreamRun, a: Batches, b: Batches, late: int = 0) -> None:
     assert len(expected.rows) > 50
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 def test_aggregation(spark: Any, tmp_path: Path) -> None:
     """Counts of windows beside rows, and counts on both sides; late rows everywhere."""
@@ -98,6 +99,7 @@ def test_aggregation(spark: Any, tmp_path: Path) -> None:
     assert ran["both"].total("late") == 0
 
 
+@pytest.mark.slow
 def test_deduplication(spark: Any, tmp_path: Path) -> None:
     """Every row comes twice, the second time one batch later, some of them too late."""
     a, b = rows_in_batches(3), rows_in_batches(4)

@@ -125,6 +125,7 @@ def test_explain_multiplies_the_limit_by_the_cells() -> None:
     assert told.splitlines()[1:] == routing_for(query, 4).explain().splitlines()[1:]
 
 
+@pytest.mark.slow
 def test_a_limited_query_on_spark_and_its_restart(spark: Any, tmp_path: Path) -> None:
     """Results as without a limit, figures in the progress; a limit that is too small for the checkpoint is told."""
     windows: dict[str, int | None] = {"a": 4 * SECOND, "b": 4 * SECOND, "c": 4 * SECOND}
