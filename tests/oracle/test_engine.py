@@ -146,7 +146,7 @@ def test_larger_input(seed: int, on: Executors) -> None:
 
 @over_executors
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(100))
+@pytest.mark.parametrize("block", range(30))
 def test_everything_on_many(block: int, on: Executors) -> None:
     check(200_000 + block * BLOCK, BLOCK, everything, on)
 
