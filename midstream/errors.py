@@ -7,8 +7,9 @@ A message says where, what, and what would be right:
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 _LONGEST = 80
 
@@ -74,3 +75,23 @@ class SnapshotError(MidstreamError):
 
 class SparkError(MidstreamError):
     """A join on Spark cannot be set up or go on: its options, the session's settings or the checkpoint do not fit."""
+
+
+class Named(Protocol):
+    """One of several things that users choose by name: a strategy, an executor, a routing."""
+
+    @property
+    def name(self) -> str: ...
+
+
+SomeNamed = TypeVar("SomeNamed", bound=Named)
+
+
+def find_named(name: object, known: Sequence[SomeNamed], what: str, several: str, call: str) -> SomeNamed:
+    """The one that users call so, or an `EngineError` that names them all; `several` is the plural of `what`."""
+    for candidate in known:
+        if isinstance(name, str) and candidate.name == name:
+            return candidate
+    names = [candidate.name for candidate in known]
+    hint = did_you_mean(name, names)
+    raise EngineError(f"{call}: unknown {what} {shown(name)}; {hint}{several}: {', '.join(names)}")

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from midstream.engine.executors.protocol import Executor
 from midstream.engine.lane import Lane
-from midstream.errors import EngineError, did_you_mean, shown
+from midstream.errors import EngineError, find_named, shown
 from midstream.migrate.jisc import JustInTime
 from midstream.migrate.options import OPTIONS, Option, Options
 from midstream.migrate.record import Recorder
@@ -30,11 +30,7 @@ def find_strategy(strategy: str | Strategy, strategies: Sequence[Strategy], call
     """The strategy that users call so; one that is given itself need not be among those that have a name."""
     if isinstance(strategy, Strategy):
         return strategy
-    names = [known.name for known in strategies]
-    if isinstance(strategy, str) and strategy in names:
-        return strategies[names.index(strategy)]
-    hint = did_you_mean(strategy, names)
-    raise EngineError(f"{call}: unknown strategy {shown(strategy)}; {hint}strategies: {', '.join(names)}")
+    return find_named(strategy, strategies, "strategy", "strategies", call)
 
 
 def read_options(given: Mapping[str, object], strategy: Strategy, strategies: Sequence[Strategy]) -> Options:

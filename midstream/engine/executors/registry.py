@@ -12,7 +12,7 @@ from midstream.engine.routing.cumulative import Cumulative
 from midstream.engine.routing.policy import Policy
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.registry import find_policy
-from midstream.errors import EngineError, did_you_mean, shown
+from midstream.errors import EngineError, find_named
 
 EXECUTORS: tuple[ExecutorKind, ...] = (Tree(), Stems(), Eddy(), Stairs())
 
@@ -34,11 +34,7 @@ def find_executor(executor: str | ExecutorKind, call: str) -> ExecutorKind:
     """
     if isinstance(executor, ExecutorKind):
         return executor
-    names = executor_names()
-    if isinstance(executor, str) and executor in names:
-        return EXECUTORS[names.index(executor)]
-    hint = did_you_mean(executor, names)
-    raise EngineError(f"{call}: unknown executor {shown(executor)}; {hint}executors: {', '.join(names)}")
+    return find_named(executor, EXECUTORS, "executor", "executors", call)
 
 
 def check_routing(kind: ExecutorKind, routing: str | Policy | RoutingRecord | None, call: str) -> None:
@@ -49,12 +45,8 @@ def check_routing(kind: ExecutorKind, routing: str | Policy | RoutingRecord | No
     midstream.errors.EngineError: engine: routing='rank' on tree, which follows its plan alone; leave the routing out,
     or give executor='stems', 'eddy' or 'stairs'
     """
-    if isinstance(routing, RoutingRecord):
-        routing = routing.policy
-    if routing is None:
-        return
-    policy = find_policy(routing, call)
-    if kind.default_routing is None:
+    policy = _policy_of(routing, call)
+    if policy is not None and kind.default_routing is None:
         *most, last = [repr(other.name) for other in EXECUTORS if other.default_routing is not None]
         raise EngineError(
             f"{call}: routing={policy.name!r} on {kind.name}, which follows its plan alone; leave the routing out, or "
@@ -64,16 +56,17 @@ def check_routing(kind: ExecutorKind, routing: str | Policy | RoutingRecord | No
 
 def check_keys(query: Query, routing: str | Policy | RoutingRecord | None, call: str) -> None:
     """An error if a routing tells rows apart by their keys, and the query has none."""
-    if isinstance(routing, RoutingRecord):
-        routing = routing.policy
-    if routing is None or query.key_classes:
-        return
-    policy = find_policy(routing, call)
-    if policy.looks_at_content:
+    policy = _policy_of(routing, call)
+    if policy is not None and not query.key_classes and policy.looks_at_content:
         raise EngineError(
             f"{call}: routing={policy.name!r} tells rows apart by a key that inputs share, and the query has no "
             f"equality that gives one; use routing={Cumulative.name!r}"
         )
+
+
+def _policy_of(routing: str | Policy | RoutingRecord | None, call: str) -> Policy | None:
+    given = routing.policy if isinstance(routing, RoutingRecord) else routing
+    return None if given is None else find_policy(given, call)
 
 
 def go_by_routing(

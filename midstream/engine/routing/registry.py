@@ -8,7 +8,7 @@ from midstream.engine.routing.fixed import Fixed
 from midstream.engine.routing.lottery import Lottery
 from midstream.engine.routing.policy import Policy
 from midstream.engine.routing.rank import Rank
-from midstream.errors import EngineError, did_you_mean, shown
+from midstream.errors import find_named
 
 POLICIES: tuple[Policy, ...] = (Rank(), Cumulative(), Lottery(), Content(), Fixed())
 
@@ -23,8 +23,4 @@ def find_policy(routing: str | Policy, call: str) -> Policy:
     """
     if isinstance(routing, Policy):
         return routing
-    names = [policy.name for policy in POLICIES]
-    if isinstance(routing, str) and routing in names:
-        return POLICIES[names.index(routing)]
-    hint = did_you_mean(routing, names)
-    raise EngineError(f"{call}: unknown routing {shown(routing)}; {hint}routings: {', '.join(names)}")
+    return find_named(routing, POLICIES, "routing", "routings", call)
