@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -149,8 +150,17 @@ def test_the_demo_ends_with_the_same_rows_and_leaves_nothing_behind(tmp_path: Pa
     assert (tmp_path / "out" / "demo-spark.log").exists()
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Programs that are started here hear SIGINT, also if a shell runs the tests in the background and ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.slow
 @pytest.mark.xdist_group("spark")
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_demo_cleans_up(tmp_path: Path, number: signal.Signals) -> None:
     need_java()

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from midstream.errors import SparkError
 from midstream.spark import Progress, cell_reports, compat, control, sql
+from midstream.spark.jobs.session import quiet_interrupts
 
 #: With more cores than this, batches of the demo's size would be all overhead.
 MOST_CORES = 4
@@ -112,7 +113,8 @@ def quiet_session(folder: Path, log: IO[bytes], options: Mapping[str, str] | Non
     conf.setAll(list((settings | dict(options or {})).items()))
     gateway = compat.start_jvm(conf, log)
     try:
-        context = SparkContext(conf=conf, gateway=gateway)
+        with quiet_interrupts():
+            context = SparkContext(conf=conf, gateway=gateway)
         context.setLogLevel("ERROR")
         yield SparkSession(context)
     finally:

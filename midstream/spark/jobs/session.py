@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 #: For checkpoints on a local disk, where renaming a file is atomic with either manager. Spark's default starts a shell
@@ -22,7 +25,6 @@ def local_session(cores: int, options: Mapping[str, str] | None = None) -> Any:
     """
     from pyspark.sql import SparkSession
 
-    logging.getLogger().addFilter(is_no_interrupt)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{cores}]").appName("midstream")
     settings = {
@@ -36,9 +38,24 @@ def local_session(cores: int, options: Mapping[str, str] | None = None) -> Any:
     }
     for name, value in (settings | dict(options or {})).items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with quiet_interrupts():
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextlib.contextmanager
+def quiet_interrupts() -> Iterator[None]:
+    """Make a session inside, and Ctrl-C stays what it was before: one `KeyboardInterrupt`, of which nobody logs.
+
+    A SparkContext brings a handler that cancels all jobs first. If the signal comes amid a call to the JVM, it does so
+    over the connection of that very call, which breaks both.
+    """
+    logging.getLogger().addFilter(is_no_interrupt)
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if before is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 def is_no_interrupt(record: logging.LogRecord) -> bool:
