@@ -83,6 +83,7 @@ def engine_line(
     parts = [
         f"{plan}{_on(kind)}: {count_text(sum(stats.rows_in.values()), 'row')} in",
         count_text(stats.rows_out, "result"),
+        *_left_out(stats),
     ]
     if stats.watermark is not None:
         parts.append(f"watermark {moment_text(stats.watermark, query.time_type)}")
@@ -120,12 +121,11 @@ def _state_card(state: StateStats) -> Card:
 
 
 def _counters(query: Query, stats: EngineStats) -> str:
-    late = sum(stats.late.values())
-    rejected = sum(sum(reasons.values()) for reasons in stats.rejected.values())
     told = [f"{count_text(sum(stats.rows_in.values()), 'row')} in", count_text(stats.rows_out, "result")]
+    told += _left_out(stats)
     dropped = sum(sum(reasons.values()) for reasons in stats.dropped.values())
-    counts = ((late, "late"), (rejected, "rejected"), (dropped, "dropped"))
-    told += [f"{count:,} {what}" for count, what in counts if count]
+    if dropped:
+        told.append(f"{dropped:,} dropped")
     told.append(f"{_size(stats.state_bytes)} of state")
     if stats.watermark is None:
         told.append("no watermark yet")
@@ -133,6 +133,13 @@ def _counters(query: Query, stats: EngineStats) -> str:
         told.append(f"watermark {moment_text(stats.watermark, query.time_type)}")
     held = f", held back by {stats.held_back_by}" if stats.held_back_by is not None else ""
     return ", ".join(told) + held
+
+
+def _left_out(stats: EngineStats) -> list[str]:
+    """How many rows were refused, which most users want to know of."""
+    late = sum(stats.late.values())
+    rejected = sum(sum(reasons.values()) for reasons in stats.rejected.values())
+    return [f"{count:,} {what}" for count, what in ((late, "late"), (rejected, "rejected")) if count]
 
 
 def _migration(migration: Migration) -> str:

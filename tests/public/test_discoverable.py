@@ -78,6 +78,12 @@ def test_help_has_an_example(function: Any) -> None:
     assert ">>> " in text or re.search(r"::\n\n    \S", text), f"help of {function.__qualname__} has no example"
 
 
+def test_rows_that_were_left_out_are_told() -> None:
+    engine = make_engine()
+    engine.push({"left_hand": {"id": [7, 8], "ts": [-9, None]}})
+    assert repr(engine) == "<midstream.Engine ((a b) c): 45 rows in, 5 results, 1 late, 1 rejected, watermark 4>"
+
+
 def test_reprs_are_one_line() -> None:
     engine = make_engine()
     before = repr(engine)

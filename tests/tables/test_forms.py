@@ -219,6 +219,7 @@ REFUSED = {
     "doubled": (pd.DataFrame([[1, 2]], columns=["id", "id"]), "push: 'orders' has two columns called 'id'"),
     "number as name": ({1: [1]}, "push: 'orders' has a column called 1; columns are named by text"),
     "missing": ([{"ts": TIMES[0], "name": "ada"}], "push: 'orders' has no column 'id'; columns given: ts, name"),
+    "nothing": (pd.DataFrame([]), "push: 'orders' has no columns; if it has no rows now, leave it out of this push"),
     "fraction": ({**COLUMNS, "id": [1.5, 2]}, "column 'id' of 'orders' is double and does not cast to int64"),
     "truth": ({**COLUMNS, "id": [True, False]}, "column 'id' of 'orders' is bool and does not cast to int64"),
     "numbers as moments": ({**COLUMNS, "ts": [0, 1]}, "column 'ts' of 'orders' is int64 and does not cast"),

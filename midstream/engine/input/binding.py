@@ -52,6 +52,8 @@ class TableBinding:
             places = [at for at, name in enumerate(schema.names) if name.lower() == column.lower()]
         if len(places) == 1:
             return int(places[0])
+        if not schema.names:
+            raise InputError(f"push: {self._name!r} has no columns; if it has no rows now, leave it out of this push")
         problem = "has no column" if not places else "has more than one column"
         raise InputError(f"push: {self._name!r} {problem} {column!r}; columns given: {', '.join(schema.names)}")
 
