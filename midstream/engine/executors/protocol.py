@@ -15,20 +15,18 @@ needs rows. What ended before it is purged, and is neither found nor filled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from midstream.cql.model import Query
 from midstream.engine.joins.combos import Delta
 from midstream.engine.joins.comparison import StateShape
-from midstream.engine.joins.nodes import JoinNode
 from midstream.engine.routing.choice import RoutingChoice
 from midstream.engine.routing.report import RoutingReport
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
 from midstream.plan.tree import Plan
-from midstream.state.indexes import Ints
 from midstream.state.join_state import JoinState
 from midstream.state.missing import Cause
 from midstream.state.window import BaseWindow, Renumbering
@@ -65,23 +63,56 @@ class FillCounts:
     entries: int = 0
 
 
+class Holding(Protocol):
+    """A join state whose entries can be given up: what is needed again is computed again. Only between chunks."""
+
+    @property
+    def state(self) -> JoinState:
+        """The entries."""
+
+    @property
+    def stream(self) -> int:
+        """The input by whose rows entries are given up."""
+
+    @property
+    def probes(self) -> int:
+        """How many combinations have looked for partners here."""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether nothing is kept here for the time being."""
+
+    @property
+    def is_useful_in_part(self) -> bool:
+        """Whether probes can use a part of the entries."""
+
+    def evict(self, left: int, horizon: int) -> int:
+        """Give up entries until so many are left at most, and the room that they took; how many there were.
+
+        What ended before `horizon` is dead, and goes without being counted.
+        """
+
+    def evict_all(self) -> int:
+        """Give up all entries; how many there were."""
+
+    def switch_off(self) -> None:
+        """Keep nothing here from now on."""
+
+    def switch_on(self) -> None:
+        """Keep entries here again."""
+
+
 class Evicting(Protocol):
-    """Keeps entries of joins that it can give up: what is needed again is computed again. Only between chunks."""
+    """Keeps entries of joins that it can give up."""
 
-    def joins(self) -> Sequence[JoinNode]:
-        """The joins of its plan, children first."""
+    def holdings(self) -> Sequence[Holding]:
+        """Its states, also those that are off; one that is still there is the same object as the last time."""
 
-    def evict(self, node: JoinNode, number: int, rows: Ints) -> int:
-        """Give up the entries of a join's state that have one of these rows of an input; how many there were."""
+    def give_up_rest(self) -> int:
+        """Give up everything that it can be without, also the least that states take; how many entries there were."""
 
-    def evict_all(self, node: JoinNode) -> int:
-        """Give up all entries of a join's state; how many there were."""
-
-    def switch_off(self, node: JoinNode) -> None:
-        """Keep nothing of a join from now on."""
-
-    def switch_on(self, node: JoinNode) -> None:
-        """Keep what a join finds again; all of it is missing so far."""
+    def heed(self, may_fill: Callable[[], bool] | None) -> None:
+        """From now on ask this before computing ahead what nobody has asked for yet; None stands for no limit."""
 
     def suspend(self, is_on: bool) -> None:
         """From now on have combinations wait that have no partner further up, or let nothing wait any more."""

@@ -11,12 +11,13 @@ Deltas climb in parts of a bounded size. All of R's subtree comes before any of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from midstream.cql.model import Query
+from midstream.engine.executors.holdings import NodeHolding
 from midstream.engine.executors.known_rows import KnownRows
 from midstream.engine.executors.protocol import ExecutorKind, FillCounts, HandedOver, HeldState, IndexUsed
 from midstream.engine.joins.combos import Block, Delta, emit, heads_of, make_block
@@ -107,6 +108,7 @@ class TreeExecutor:
         self._order = np.argsort(self._root.inputs)  # of columns, to have results in the order of FROM
         if keeps_root and isinstance(self._root, JoinNode):
             self._root.keep_results(windows)
+        self._holdings = [NodeHolding(self, node, windows) for node in self._joins if node.state is not None]
         self.prober = Prober(query, windows)
         self.filler: Filler = LevelFiller(windows, self.prober)
         self._query = query
@@ -254,6 +256,17 @@ class TreeExecutor:
     def evicting(self) -> Iterator[TreeExecutor]:
         """Itself."""
         yield self
+
+    def holdings(self) -> Sequence[NodeHolding]:
+        """The states of its joins."""
+        return self._holdings
+
+    def give_up_rest(self) -> int:
+        """Nothing: it keeps states alone, and these take something."""
+        return 0
+
+    def heed(self, may_fill: Callable[[], bool] | None) -> None:
+        """Nothing: whoever has it fill something asks."""
 
     @property
     def plans_at_once(self) -> int:

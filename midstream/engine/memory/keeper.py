@@ -80,6 +80,8 @@ class Keeper:
             self._evict(accounts)
             if self._count().total > self.limit:
                 self._trim_windows(1)
+            if self._count().total > self.limit:
+                self._give_up_rest()
         else:
             room = int(_FILLED_TO * self.limit) - use.total
             for account in accounts:
@@ -93,10 +95,9 @@ class Keeper:
         """One for each state, those that are off included; what was known of a state that is still there is kept."""
         found: dict[int, Account] = {}
         for owner in self._owners():
-            for node in owner.joins():
-                if node.state is not None:
-                    known = self._accounts.get(id(node))  # which holds the node, so that no other one has its id
-                    found[id(node)] = known or Account(owner, node, self._held.windows)
+            for holding in owner.holdings():
+                known = self._accounts.get(id(holding))  # which holds it, so that no other one has its id
+                found[id(holding)] = known or Account(holding, self._held.windows)
         self._accounts = found
         return list(found.values())
 
@@ -111,8 +112,15 @@ class Keeper:
                 candidates.remove(account)
             elif not account.can_shrink:
                 candidates.remove(account)
-            self._rounds += evicted > 0
-            self._evicted += evicted
+            self._count_evicted(evicted)
+
+    def _give_up_rest(self) -> None:
+        for owner in self._owners():
+            self._count_evicted(owner.give_up_rest())
+
+    def _count_evicted(self, evicted: int) -> None:
+        self._rounds += evicted > 0
+        self._evicted += evicted
 
     def _trim_windows(self, times: int) -> None:
         """Have no window keep room for more than so many times the rows that it has."""
@@ -147,23 +155,19 @@ class Keeper:
     def stats(self, kept_share: float) -> MemoryStats:
         """What it has done so far, what is held now, and which share of rows is kept at present."""
         use = self._count()
+        holdings = [holding for owner in self._owners() for holding in owner.holdings()]
         return MemoryStats(
             limit=self.limit,
             windows=use.windows,
             states=use.states,
-            holes=sum(
-                node.state.missing.nbytes
-                for owner in self._owners()
-                for node in owner.joins()
-                if node.state is not None
-            ),
+            holes=sum(holding.state.missing.nbytes for holding in holdings),
             output=use.output,
             late=use.late,
             over=max(self._over, 0),
             evictions=self._rounds,
             evicted=self._evicted,
             refilled=self._held.meter.entries_filled,
-            states_off=sum(node.is_off for owner in self._owners() for node in owner.joins()),
+            states_off=sum(holding.is_off for holding in holdings),
             kept_share=kept_share,
         )
 

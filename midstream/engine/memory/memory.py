@@ -25,7 +25,7 @@ def check_executor(kind: ExecutorKind, call: str) -> None:
     if not kind.can_evict:
         raise EngineError(
             f"{call}: executor {kind.name!r} cannot give up what it keeps, so that there can be no memory_limit; "
-            "use executor='tree' or 'stems', or leave memory_limit out"
+            "use executor='tree', 'stairs' or 'stems', or leave memory_limit out"
         )
 
 
@@ -128,6 +128,9 @@ class Memory:
         accepted, largest = admission.accepted, admission.chunk_rows
         self.shedder.threshold = admission.threshold
         keeper, meter = self._keeper, self._parts.meter
+        for executor in self._parts.lane.executors():
+            for owner in executor.evicting():
+                owner.heed(None if keeper is None else keeper.may_fill)
         if keeper is None:
             yield from cut_into_chunks(accepted)
             return

@@ -108,9 +108,8 @@ def _measure(batches: list[dict[str, pa.Table]], window: int, is_off: bool, limi
     engine = ms.Engine(ms.query(text, dict.fromkeys(_STREAMS, _SCHEMA), "ts"), plan=_PLAN)
     if is_off:
         for owner in engine._pipeline.executor.evicting():
-            for node in owner.joins():
-                if node.state is not None:
-                    owner.switch_off(node)
+            for holding in owner.holdings():
+                holding.switch_off()
     count = total = 0
     began = 0.0
     for number, batch in enumerate(batches):
