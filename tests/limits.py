@@ -9,6 +9,7 @@ from typing import TypeVar
 from unittest import mock
 
 import midstream as ms
+from midstream.engine.executors.eddy.executor import EddyExecutor
 from midstream.engine.memory import accounts, forecast, keeper
 from midstream.state import rings
 
@@ -87,6 +88,9 @@ def check_limit(engine: ms.Engine) -> None:
     if stats.state_bytes > memory.limit:
         owners = (owner for executor in engine._pipeline.lane.executors() for owner in executor.evicting())
         for owner in owners:
-            for node in owner.joins():
-                is_least = node.state is None or node.state.capacity == rings.SMALLEST_CAPACITY
-                assert is_least, f"{node.inputs} has {len(node.state or ())} entries, over the limit of {memory.limit}"
+            if isinstance(owner, EddyExecutor):
+                assert owner.nbytes == 0, f"STAIRs take {owner.nbytes} bytes, over the limit of {memory.limit}"
+            for holding in owner.holdings():
+                inputs, size = holding.state.inputs, len(holding.state)
+                is_least = holding.state.capacity == rings.SMALLEST_CAPACITY
+                assert is_least, f"{inputs} has {size} entries, over the limit of {memory.limit}"

@@ -2,11 +2,13 @@
 
 Queries are a chain, a star, a ring, a clique and one common key; rows come in any order and several at once; between
 pushes entries are promoted and demoted at random, plans, executors, routings and what moves entries change, and engines
-are restored. Some go by a router, whose mind changes with the rows or in every chunk.
+are restored. Some go by a router, whose mind changes with the rows or in every chunk. With `limits`, memory is limited
+now and then, by limits that change.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
 from dataclasses import dataclass
 
@@ -17,6 +19,7 @@ import midstream as ms
 from midstream.engine.executors.eddy.operations import demote, promote
 
 from ..eager import eager
+from ..limits import Limits, tight
 from .audit import audit, eddies_of
 
 SCHEMA = pa.schema({name: pa.int64() for name in ("a", "b", "c", "v", "ts")})
@@ -44,15 +47,26 @@ class Tally:
     restored: int = 0
     rerouted: int = 0
     entries: int = 0
+    evicted: int = 0
+    switched_off: int = 0
 
 
 class Play:
     """One random run; `check` raises an AssertionError as soon as a push or an invariant is wrong."""
 
-    def __init__(self, seed: int, tally: Tally, moves: float = 0.4, changes: float = 0.1, audits: bool = True):
+    def __init__(
+        self,
+        seed: int,
+        tally: Tally,
+        moves: float = 0.4,
+        changes: float = 0.1,
+        audits: bool = True,
+        limits: float = 0.0,
+    ):
         self.rng = random.Random(f"eddies {seed}")
         self.auditing = random.Random(f"audits {seed}")
         self.tally, self.moves, self.changes = tally, moves, changes
+        self.limits, self.limit_changes = Limits(f"eddies {seed}"), limits
         self.kind = self.rng.choice(list(PREDICATES))
         self.count = self.rng.choice([3, 4]) if self.kind != "ring" else 4
         self.streams = STREAMS[: self.count]
@@ -104,8 +118,12 @@ class Play:
             while self.rng.random() < self.changes:
                 self.change()
                 self.audit()
+            self.limits.change(self.engine, self.limit_changes)
+            self.audit()
             self.push(now)
             self.audit()
+        self.tally.evicted += self.limits.evicted
+        self.tally.switched_off += self.limits.switched_off
 
     def audit(self) -> None:
         if self.audits and self.auditing.random() < 0.25:
@@ -119,10 +137,8 @@ class Play:
             numbers = [1_000 * now + 10 * place + STREAMS.index(name) for place in range(count)]
             times = [now + self.rng.randint(0, 2) for _ in range(count)]
             tables[name] = pa.table([*columns, numbers, times], schema=SCHEMA)
-        found, wanted = (
-            sorted(map(tuple, (row.values() for row in engine.push(tables, watermark=now).to_pylist())))
-            for engine in (self.engine, self.steady)
-        )
+        found = sort_rows(self.limits.push(self.engine, lambda: self.engine.push(tables, watermark=now)))
+        wanted = sort_rows(self.steady.push(tables, watermark=now))
         self.tally.pushes += 1
         self.tally.results += len(wanted)
         assert found == wanted, f"{self.kind}, plan {self.engine.plan}, time {now}: {len(found)} for {len(wanted)}"
@@ -175,6 +191,8 @@ class Play:
         strategy = None if stays_eddy else self.rng.choice(["jisc", "jisc", "moving-state"])
         options = {"budget": self.rng.choice([None, 0, 0, 1, 3])} if strategy == "jisc" else {}
         target = executor or self.engine.executor
+        if target == "eddy":  # which refuses to be limited
+            self.engine.memory_limit = None
         if target != "tree" and self.routing.random() < 0.5:
             options["routing"] = self.draw_routing()
         if target == "stairs" and strategy == "moving-state" and self.routing.random() < 0.5:
@@ -194,24 +212,30 @@ class Play:
         return 0 if routing is None else routing.changes
 
 
+def sort_rows(table: pa.Table) -> list[tuple[object, ...]]:
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
 @eager()
 def play(first: int, count: int, **options: float) -> Tally:
     """So many runs; the first that fails is told by its number."""
     tally = Tally()
     for seed in range(first, first + count):
         try:
-            Play(seed, tally, **options).check()  # type: ignore[arg-type]
+            with tight() if "limits" in options else contextlib.nullcontext():
+                Play(seed, tally, **options).check()  # type: ignore[arg-type]
         except AssertionError as problem:
             raise AssertionError(f"play {seed}: {problem}") from problem
     return tally
 
 
 @eager()
-def find_wrong(first: int, count: int) -> int | None:
+def find_wrong(first: int, count: int, limits: float = 0.0) -> int | None:
     """The first of so many runs that is wrong, by its results alone; None if all are right."""
     for seed in range(first, first + count):
         try:
-            Play(seed, Tally(), audits=False).check()
+            with tight() if limits else contextlib.nullcontext():
+                Play(seed, Tally(), audits=False, limits=limits).check()
         except (AssertionError, IndexError, KeyError):
             return seed
     return None

@@ -20,6 +20,17 @@ def test_many_moves_and_nothing_else() -> None:
     assert tally.promoted > 50 and tally.demoted > 20 and tally.migrated == 0
 
 
+def test_limits_of_memory_cannot_be_seen_in_the_output() -> None:
+    tally = play(20_000, 8, limits=0.4, moves=0.2)
+    assert tally.results > 300 and tally.evicted > 100 and tally.switched_off > 10 and tally.entries > 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+def test_limits_of_memory_cannot_be_seen_in_many_outputs(block: int) -> None:
+    play(300_000 + 1_000 * block, 100, limits=0.4, moves=0.2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(40))
 def test_moves_cannot_be_seen_in_many_outputs(block: int) -> None:

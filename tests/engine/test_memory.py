@@ -285,18 +285,33 @@ def test_stems_have_nothing_to_evict() -> None:
     assert memory is not None and (memory.states, memory.evicted, memory.states_off) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("executor", ["eddy", "stairs"])
-def test_executors_that_give_up_nothing_refuse_a_limit(executor: str) -> None:
+def test_stairs_demote() -> None:
+    """What STAIRs hold is demoted to rows alone, and promoted again where there is room."""
     query = make_query()
-    with pytest.raises(ms.EngineError, match=f"engine: executor '{executor}' cannot give up what it keeps"):
-        ms.Engine(query, executor=executor, memory_limit="1GB")
-    engine = ms.Engine(query, executor=executor)
-    with pytest.raises(ms.EngineError, match="use executor='tree' or 'stems'"):
+    free, engine = (ms.Engine(query, executor="stairs", strategy="jisc", routing="fixed") for _ in range(2))
+    for step in range(14):
+        push = draw_push(step)
+        assert sorted_rows(engine.push(push)) == sorted_rows(free.push(push))
+        if step == 9:
+            use = engine._pipeline.memory.count()
+            engine.memory_limit = use.windows + use.states // 2
+        assert engine.memory_limit is None or engine.stats().state_bytes <= engine.memory_limit
+    memory = engine.stats().memory
+    assert memory is not None and memory.evicted > 1_000 and memory.evictions > 1 and memory.refilled > 0
+    assert memory.states == engine._pipeline.executor.nbytes and memory.over > 0
+
+
+def test_an_eddy_gives_up_nothing_and_refuses_a_limit() -> None:
+    query = make_query()
+    with pytest.raises(ms.EngineError, match="engine: executor 'eddy' cannot give up what it keeps"):
+        ms.Engine(query, executor="eddy", memory_limit="1GB")
+    engine = ms.Engine(query, executor="eddy")
+    with pytest.raises(ms.EngineError, match="use executor='tree', 'stairs' or 'stems'"):
         engine.memory_limit = "1GB"
     engine.migrate(engine.plan, executor="tree")
     engine.memory_limit = "1GB"
-    with pytest.raises(ms.EngineError, match=f"migrate: executor '{executor}' cannot give up"):
-        engine.migrate(engine.plan, executor=executor)
+    with pytest.raises(ms.EngineError, match="migrate: executor 'eddy' cannot give up"):
+        engine.migrate(engine.plan, executor="eddy")
     assert (engine.executor, engine.memory_limit) == ("tree", 1_000_000_000)
 
 

@@ -18,6 +18,7 @@ probes the STAIR of the other end, its *dual*. What comes out is sent on, until 
 | `operations` | promotion and demotion |
 | `moving` | entries are moved to where the routing wants them |
 | `stages` | when entries have paid for being moved |
+| `demoting` | what is demoted for want of memory |
 | `guide` | what the executor goes by: the router's decisions, and what they mean for what is stored |
 | `executor` | the executor itself, and its two kinds |
 """

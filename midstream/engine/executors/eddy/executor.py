@@ -12,12 +12,13 @@ a router may decide on another routing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from midstream.cql.model import Query
+from midstream.engine.executors.eddy.demoting import Holdings, StairHolding
 from midstream.engine.executors.eddy.guide import Guide
 from midstream.engine.executors.eddy.moving import Mover
 from midstream.engine.executors.eddy.rule import insert
@@ -66,6 +67,7 @@ class Stairs(Eddy):
     """STAIRs: what has been stored is moved to where the routing wants it."""
 
     name = "stairs"
+    can_evict = True
     moves_entries = True
 
 
@@ -114,20 +116,23 @@ class EddyExecutor:
         self._inputs = plan.root.inputs
         self._cause: Cause | None = None
         self._fewest_misplaced = int(LARGEST)
+        self._demoted_before = 0
         self._go_by(StairStore(query, recall_edges(query, plan, kind.choice.tree), windows))
 
     def _go_by(self, store: StairStore) -> None:
         self.store = store
         self.guide = Guide(self._query, self._given, store, self.kind.choice, self.kind.moves_entries)
+        self._holdings = Holdings(store, self.guide)
         store.set_orders(self._given, self.guide.edges)
         self._order = np.argsort(store.order(self._inputs))  # of columns, to have results in the order of FROM
         self._least_block = max((least_block(stair.path) for stair in store.stairs.values()), default=0)
 
     def _go_over(self, edges: Sequence[Edge], plan: Plan) -> None:
         """Go on along other edges: every row stands in every STAIR of its input again."""
-        before = self.guide
+        before, demoted = self.guide, self.store.demoted
         self._given = plan
         self._go_by(StairStore(self._query, edges, self._windows))
+        self.store.demoted = demoted
         self.guide.go_on_after(before)
         add_indexes(self._windows, self.indexes_used())
         self.store.restore()
@@ -153,6 +158,7 @@ class EddyExecutor:
         held = [handed.store for handed in handed_over if isinstance(handed, HeldStairs)]
         if held and order_edges(held[0].edges, self._given) is not None:
             self._go_by(held[0])
+            self._demoted_before = self.store.demoted
             return
         add_indexes(self._windows, self.indexes_used())
         if self._known.since is None:
@@ -226,6 +232,7 @@ class EddyExecutor:
         end = edge.inner_end(joined)
         insert(store, store.stair(end, edge), delta)
         dual = store.stair(edge.other(end), edge)
+        dual.probes += len(delta)
         self.guide.settle(dual, delta)
         for entries in list(dual.contents()):
             hop = store.hop(joined, dual, entries)
@@ -290,9 +297,32 @@ class EddyExecutor:
         """The hash indexes of base windows that probes use."""
         return self.store.indexes_used()
 
+    # Giving up what is stored ----------------------------------------------------------------------------------------
+
     def evicting(self) -> Iterator[Evicting]:
-        """Nothing: what is stored stays."""
-        return iter(())
+        """Itself where entries move; on an eddy what is stored stays."""
+        if self.kind.moves_entries:
+            yield self
+
+    def holdings(self) -> Sequence[StairHolding]:
+        """The combinations of each STAIR, by sets of inputs."""
+        return self._holdings.find()
+
+    def give_up_rest(self) -> int:
+        """Have every row stand alone in every STAIR of its input: a set without gaps, which takes nothing."""
+        if self.nbytes == 0:
+            return 0
+        count = sum(len(state) for stair in self.store.stairs.values() for state in stair.states.values())
+        self.store.demoted += count
+        self.store.restore(self._known.since)
+        return count
+
+    def heed(self, may_fill: Callable[[], bool] | None) -> None:
+        """From now on ask this before moving what no probe is about to read."""
+        self.guide.may_fill = may_fill
+
+    def suspend(self, is_on: bool) -> None:
+        """Nothing: no combination waits in STAIRs."""
 
     def routing_report(self) -> RoutingReport:
         """Over which edges rows of each input go, and in which order."""
@@ -314,8 +344,13 @@ class EddyExecutor:
     # What is misplaced -----------------------------------------------------------------------------------------------
 
     def lacks_entries(self, cause: Cause) -> bool:
-        """Whether something is misplaced since it started for this cause."""
-        return self.mover is not None and cause is self._cause and not self.mover.is_done
+        """Whether something is misplaced since it started for this cause.
+
+        What has been demoted for want of memory is misplaced for good; nothing more is moved ahead then.
+        """
+        if self.mover is None or cause is not self._cause or self.store.demoted > self._demoted_before:
+            return False
+        return not self.mover.is_done
 
     def holes(self, cause: Cause) -> int:
         """Entries that are misplaced since it started for this cause.
@@ -323,10 +358,10 @@ class EddyExecutor:
         What comes while others are misplaced may be misplaced with them; these are not counted on top, so that the
         number never grows.
         """
-        if self.mover is None or cause is not self._cause:
+        if self.mover is None or not self.lacks_entries(cause):
             return 0
         self._fewest_misplaced = min(self._fewest_misplaced, self.mover.count_misplaced())
-        return 0 if self.mover.is_done else max(1, self._fewest_misplaced)
+        return max(1, self._fewest_misplaced)
 
     def missing_bytes(self) -> int:
         """0: what is misplaced is a part of the STAIRs."""
@@ -344,7 +379,9 @@ class EddyExecutor:
         return self.mover.move_some(limit)
 
     def give_up(self, cause: Cause) -> None:
-        """Nothing: what is misplaced takes no more memory than what is not."""
+        """What is misplaced is moved by probes alone from now on."""
+        if cause is self._cause:
+            self._cause = None
 
     def complete(self, cause: Cause, horizon: int) -> None:
         """Move everything that is misplaced."""

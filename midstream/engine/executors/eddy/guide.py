@@ -3,11 +3,14 @@
 Where entries move at all, they do so as the choice of routing says: at once when the router has decided, when a probe
 is about to touch them, or in stages. While an input has no rows for some chunks, the others' rows go to it last, and
 what is stored for it is joined ahead, some rows in every chunk: then it is there when the input comes again.
+
+Where memory is limited, nothing is joined ahead near the limit. STAIRs may be off, and hold rows alone, whatever the
+routing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -30,6 +33,8 @@ from midstream.plan.nodes import notation_of
 from midstream.plan.tree import Plan
 
 _MOVED_AT_ONCE = 1 << 16
+#: Rows moved between two looks at the memory that is left.
+_MOVED_BETWEEN_LOOKS = 512
 _LEAST_ROUNDS = 4
 
 
@@ -39,13 +44,15 @@ class Guide:
     def __init__(self, query: Query, plan: Plan, store: StairStore, choice: RoutingChoice, moves_entries: bool):
         edges = order_edges(store.edges, plan)
         assert edges is not None, "the plan follows the edges"
-        self._query, self._given, self._choice = query, plan, choice
+        self._query, self._given, self._choice, self._store = query, plan, choice, store
         self.edges = edges
         by_plan = {direction: place for place, edge in enumerate(edges) for direction in edge.directions}
         self.router = Router(choice.policy, Field(edges, edges, by_plan), choice.rates)
         self._by_plan = self.router.order
         self.classes: KeyClasses | None = None
-        self.routings: tuple[Routing, ...] = (Routing(edges, self.router.order),)
+        #: Whether there is memory to move what no probe is about to read; None if memory is not limited.
+        self.may_fill: Callable[[], bool] | None = None
+        self.routings: tuple[Routing, ...] = (Routing(edges, self.router.order, off=self._find_off()),)
         self.mover = Mover(store, self.routings) if moves_entries else None
         is_staged = self.mover is not None and choice.moves is Moves.IN_STAGES
         self._stages = Stages(self.mover) if self.mover is not None and is_staged else None
@@ -73,7 +80,7 @@ class Guide:
                 self._follow(self.mover)
         if self._stages is not None:
             self._stages.next_chunk()
-        if self.mover is not None and self._choice.rates.stalled:
+        if self.mover is not None and self._choice.rates.stalled and (self.may_fill is None or self.may_fill()):
             self._join_ahead(self.mover, sum(map(len, arrived.values())))
 
     def _lay_ways(self) -> None:
@@ -82,7 +89,11 @@ class Guide:
         keyed = frozenset[int]()
         if self.classes is not None:
             keyed = frozenset(self._query.key_classes[self.classes.key_class].inputs)
-        self.routings = tuple(Routing(self.edges, order, keyed, first) for order in self.router.orders)
+        off = self._find_off()
+        self.routings = tuple(Routing(self.edges, order, keyed, first, off) for order in self.router.orders)
+
+    def _find_off(self) -> list[tuple[int, Edge]]:
+        return [key for key, stair in self._store.stairs.items() if stair.off is not None]
 
     def split(self, joined: frozenset[int], delta: Delta) -> Iterator[tuple[Edge, Delta]]:
         """The edges that combinations of these inputs take, and those that take each; what goes one way is together."""
@@ -103,6 +114,21 @@ class Guide:
             self._stages.follow(mover.wanted())
         elif self._choice.moves is Moves.AT_ONCE:
             self.move_all()
+
+    def switch(self, stair: Stair, off: frozenset[int] | None) -> None:
+        """Have only rows alone in a STAIR that was to hold combinations of these inputs; None switches it on again."""
+        assert self.mover is not None, "only where entries move can STAIRs be off"
+        stair.off = off
+        self._lay_ways()
+        self.mover.follow(self.routings, self.classes)
+        if self._stages is not None:
+            self._stages.follow(self.mover.wanted())
+
+    def note_demoted(self, stair: Stair, count: int) -> None:
+        """So many combinations of a STAIR were demoted for want of memory."""
+        self._store.demoted += count
+        if self._stages is not None:
+            self._stages.begin_anew(stair)
 
     def _join_ahead(self, mover: Mover, limit: int) -> None:
         """Move what waits for an input that has no rows, up to so many rows."""
@@ -140,14 +166,17 @@ class Guide:
             self._stages.lose(stair, found)
 
     def move_all(self) -> None:
-        """Move everything that is misplaced."""
+        """Move everything that is misplaced, or as much of it as there is memory for."""
         mover = self.mover
         assert mover is not None, "nothing is misplaced where nothing moves"
         # Where rows of different classes take different ways, what one of them builds on may be misplaced for another,
         # so that moving could go on for ever.
         most = mover.rows_moved + _LEAST_ROUNDS * mover.count_misplaced() + _MOVED_AT_ONCE
+        limit = _MOVED_AT_ONCE if self.may_fill is None else _MOVED_BETWEEN_LOOKS
         while not mover.is_done and (self.classes is None or mover.rows_moved < most):
-            mover.move_some(_MOVED_AT_ONCE)
+            if self.may_fill is not None and not self.may_fill():
+                return
+            mover.move_some(limit)
 
     def report(self) -> RoutingReport:
         """What users see."""
@@ -167,5 +196,6 @@ class Guide:
         """Count on from another guide, whose edges were given up for these."""
         self.router.changes = other.router.changes + 1
         self._trees = other._trees
+        self.may_fill = other.may_fill
         if self.mover is not None and other.mover is not None:
             self.mover.count_on_from(other.mover)

@@ -172,6 +172,7 @@ class Mover:
         settled = merge(waiting[climb.wanted])
         if settled is not None:
             self.entries_made += len(settled)
+            stair.window.meter.entries_filled += len(settled)
             insert(store, stair, settled)
 
     def _send_over(self, parts: list[Delta], via: Edge) -> Iterator[Delta]:

@@ -7,7 +7,7 @@ states do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,13 +34,19 @@ class Routing:
     """`edges` are those of a spanning tree; `order` has both directions of each, the preferred ones first.
 
     It is that of one class of rows. Combinations that have none of the inputs `keyed` do not show their class yet, and
-    go by the order `before`.
+    go by the order `before`. The STAIRs `off` should hold rows alone, whatever the order.
     """
 
     def __init__(
-        self, edges: Sequence[Edge], order: Order, keyed: frozenset[int] = frozenset(), before: Order | None = None
+        self,
+        edges: Sequence[Edge],
+        order: Order,
+        keyed: frozenset[int] = frozenset(),
+        before: Order | None = None,
+        off: Collection[tuple[int, Edge]] = (),
     ):
         self.edges = tuple(edges)
+        self._off = frozenset(off)
         self._places: Mapping[Direction, int] = {direction: place for place, direction in enumerate(order)}
         self._places_before = self._places
         if before is not None:
@@ -72,7 +78,7 @@ class Routing:
         key = (stream, edge)
         if key not in self._climbs:
             sets, edges = [frozenset((stream,))], list[Edge]()
-            while (via := self.next_edge(sets[-1])) != edge:
+            while key not in self._off and (via := self.next_edge(sets[-1])) != edge:
                 beyond = self.climb(via.other(via.inner_end(sets[-1])), via).wanted
                 sets.append(sets[-1] | beyond)
                 edges.append(via)

@@ -22,7 +22,10 @@ from midstream.state.indexes import Ints
 
 
 def insert(store: StairStore, stair: Stair, delta: Delta) -> None:
-    """Store combinations in a STAIR."""
+    """Store combinations in a STAIR; in one that is off, the rows of its input alone."""
+    if stair.off is not None and len(delta.inputs) > 1:
+        store.marks.add(delta)
+        delta = Delta.of_rows(stair.stream, np.unique(_rows_of(stair, delta)), store.windows)
     marked = store.marks.find(delta)
     if marked is None:
         stair.store(delta)

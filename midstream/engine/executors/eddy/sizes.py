@@ -28,7 +28,8 @@ def stair_stats(store: StairStore, routings: Sequence[Routing], plan: Plan, coun
             aliases = tuple(plan.aliases[number] for number in order)
             rows, size = _size(stair, inputs)
             holes = rows if counts_misplaced and inputs not in wants else 0
-            stats = StateStats(_name(stair, plan, aliases), "stair", rows, size, holes, aliases)
+            is_off = stair.off is not None and inputs == stair.alone
+            stats = StateStats(_name(stair, plan, aliases), "stair", rows, size, holes, aliases, is_off)
             if inputs in wants:
                 wanted.append((place_of.get(inputs, -1), stats))
             else:

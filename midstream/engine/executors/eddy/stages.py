@@ -77,6 +77,10 @@ class Stages:
         """So many combinations have come up from misplaced entries of a STAIR."""
         self._accounts[stair.stream, stair.edge].lost += count
 
+    def begin_anew(self, stair: Stair) -> None:
+        """There is no memory for what a STAIR wants: what has been paid until now does not count."""
+        self._accounts[stair.stream, stair.edge].lost = 0.0
+
     def settle(self, stair: Stair, delta: Delta) -> None:
         """Before a STAIR is probed with this delta, move what the delta touches and has been paid for.
 

@@ -31,11 +31,20 @@ class Stair:
         self.window = windows[stream]
         self.rows = RowSet()
         self.states: dict[frozenset[int], JoinState] = {}
+        #: How many combinations have looked for partners here.
+        self.probes = 0
+        #: If it is off, and has only rows alone: the inputs of the combinations that it was to hold.
+        self.off: frozenset[int] | None = None
         self.path = path_along(query, edge, stream, windows)
         self.row_path = self.path
         if isinstance(self.path, HashPath) and not self.window.may_be_indexed(edge.classes, INDEXED_AT_ONCE):
             self.row_path = HashPath(query, (stream,), edge.classes[:1], windows)
         self._windows = windows
+
+    @property
+    def key(self) -> tuple[int, Edge]:
+        """What tells it from others over the same spanning tree."""
+        return self.stream, self.edge
 
     def contents(self) -> Iterator[frozenset[int]]:
         """The sets of inputs that it has entries of."""

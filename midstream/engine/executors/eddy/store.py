@@ -6,7 +6,7 @@ sent on together. It is the order in which the first of them came up.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -37,6 +37,8 @@ class StairStore:
             (stream, edge): Stair(query, stream, edge, windows) for edge in edges for stream in (edge.left, edge.right)
         }
         self.marks = Marks(windows)
+        #: How many combinations were demoted for want of memory.
+        self.demoted = 0
         self.horizon = int(SMALLEST)
         self._query = query
         self._orders: dict[frozenset[int], tuple[int, ...]] = {}
@@ -67,10 +69,15 @@ class StairStore:
             self._hops[key] = hop
         return hop
 
-    def restore(self) -> None:
-        """Have every row of the windows stand alone in every STAIR of its input, from where it can go any way."""
+    def restore(self, since: Mapping[int, int] | None = None) -> None:
+        """Have nothing but rows of the windows, each alone in every STAIR of its input, from where it can go any way.
+
+        With `since`, only rows from these ids on, by input; of other inputs all.
+        """
         for (stream, _), stair in self.stairs.items():
-            stair.rows.add_run(self.windows[stream].head, self.windows[stream].tail)
+            head, tail = self.windows[stream].head, self.windows[stream].tail
+            stair.states.clear()
+            stair.rows.add_run(head if since is None else max(head, since.get(stream, head)), tail)
         self.marks.add_all()
 
     def select_live(self, delta: Delta) -> Delta:
