@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import io
+from collections.abc import Callable
 from decimal import Decimal
 
 import numpy as np
@@ -14,13 +15,24 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+import midstream as ms
+from midstream.engine.executors.eddy.executor import EddyExecutor
 from midstream.lab import tpch
 from midstream.lab.answers import Digest
-from midstream.lab.bench import eddies
+from midstream.lab.bench import eddies, scenarios
 from midstream.lab.definition import LabError, WrongAnswer
 from midstream.lab.experiments import stairs_setups, stairs_tpch
-from midstream.lab.experiments.stairs_lanes import ADAPTIVE, EDDY, STAGED, Relations, costs_of, race, tree
+from midstream.lab.experiments.stairs_lanes import (
+    ADAPTIVE,
+    EDDY,
+    STAGED,
+    Relations,
+    costs_of,
+    race,
+    tree,
+)
 from midstream.lab.experiments.stairs_reversed import make_relations
+from midstream.lab.workload import batches
 
 
 def whole(relations: Relations, name: str) -> pa.Table:
@@ -121,5 +133,29 @@ def test_the_program_that_makes_rows_is_named(monkeypatch: pytest.MonkeyPatch) -
 def test_the_bench_of_eddies_compares_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eddies, "use_one_core", lambda: None)
     screen = io.StringIO()
-    eddies.run(1_000, Console(file=screen, width=160))
-    assert "4-way, clique" in screen.getvalue() and "4-way, star, 250 rows a batch: STAIRs" in screen.getvalue()
+    eddies.run(1_000, Console(file=screen, width=200))
+    shown = screen.getvalue()
+    assert "4-way, clique" in shown and "4-way, star, 250 rows a batch: STAIRs, fixed order take" in shown
+    assert "4-way, chain, 250 rows a batch: STAIRs, eight classes, two ways take" in shown
+    assert "4-way, one key, 250 rows a batch: SteMs reach" in shown
+
+
+@pytest.mark.parametrize("make", [scenarios.one_key, scenarios.chain, scenarios.star])
+def test_the_bare_limits_find_what_the_engine_finds(make: Callable[..., scenarios.Scenario]) -> None:
+    scenario = make(4, 3_000, 1_000, 50_000.0, 0.02)
+    wanted = sum(ms.Engine(scenario.query).push(batch).num_rows for batch in batches(scenario.workload, 3_000))
+    assert scenario.answer().results == wanted > 100
+    for loop in (scenario.start_bare_tree(500), scenario.start_bare_stems(500)):
+        assert sum(loop.take(begin, begin + 500) for begin in range(0, 3_000, 500)) == wanted
+
+
+def test_rows_of_eight_classes_go_two_ways() -> None:
+    scenario = scenarios.one_key(4, 2_000, 1_000, 50_000.0, 0.02)
+    engine = ms.Engine(scenario.query, plan=scenario.plan, executor="stairs", routing=eddies.TwoWays(1_000))
+    for batch in batches(scenario.workload, 500):
+        engine.push(batch)
+    (executor,) = engine._pipeline.lane.executors()
+    assert isinstance(executor, EddyExecutor)
+    orders = executor.guide.router.orders
+    assert len(orders) == 8 and len(set(orders)) == 2 and orders[0] != orders[1]
+    assert any(len(stair.states) > 1 for stair in executor.store.stairs.values()), "both ways leave something"

@@ -23,9 +23,9 @@ from midstream.state.indexes import Ints, SortedIndex, new_cursor
 from midstream.state.keys import codes_of
 from midstream.state.window import composite
 
-_NO_MEMBERS = np.empty((0, 1), np.int64)
+NO_MEMBERS = np.empty((0, 1), np.int64)
 #: A fixed seed, so that two runs do the same; nobody attacks a benchmark with chosen keys.
-_SEED = 1
+SEED = 1
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,17 @@ class BareRun:
     results: int
 
 
-class _Table:
+class BareTable:
     """Rows or entries in rings, with one hash or sorted index."""
 
     def __init__(self, capacity: int, width: int, is_sorted: bool):
         self.starts = np.zeros(capacity, np.int64)
         self.ends = np.zeros(capacity, np.int64)
         self.keys = np.zeros(capacity, np.int64)
-        self.members = np.zeros((capacity, width), np.int64) if width else _NO_MEMBERS
+        self.members = np.zeros((capacity, width), np.int64) if width else NO_MEMBERS
         self.head = self.tail = FIRST_ID
         self._sorted = SortedIndex(capacity) if is_sorted else None
-        self._chains = Chains(np.zeros(2 * capacity, np.int64), np.empty((capacity, 4), np.int64), _SEED)
+        self._chains = Chains(np.zeros(2 * capacity, np.int64), np.empty((capacity, 4), np.int64), SEED)
 
     def insert(self, keys: Ints, starts: Ints, ends: Ints, members: Ints | None) -> None:
         first = self.tail
@@ -78,7 +78,7 @@ class _Table:
     def ring(self, tail: int | None = None) -> Ring:
         return Ring(self.starts, self.ends, self.members, self.head, self.tail if tail is None else tail)
 
-    def probe(self, ring: Ring, keys: Ints, width: int | None, combos: Combos, out: _Block, layout: Layout) -> None:
+    def probe(self, ring: Ring, keys: Ints, width: int | None, combos: Combos, out: BareBlock, layout: Layout) -> None:
         if self._sorted is None:
             cursor = out.cursor()
             while not chains.probe(self._chains, ring, keys, combos, out.combos, cursor, layout):
@@ -117,7 +117,9 @@ class _Table:
             self._sorted.forget(self.head, self.tail)
 
 
-class _Block:
+class BareBlock:
+    """Combinations of so many streams, in arrays that grow."""
+
     def __init__(self, width: int):
         self.combos = Combos(np.empty((1024, width), np.int64), np.empty(1024, np.int64), np.empty(1024, np.int64))
         self.count = 0
@@ -141,25 +143,25 @@ class BareLoop:
     def __init__(self, workload: Workload, joins: Sequence[BareJoin], window: int, batch: int, entries: int):
         self._joins, self._window, self._batch = joins, window, batch
         tables = [workload.tables[stream] for stream in workload.streams]
-        self._times = [_integers(table, workload.event_time) for table in tables]
+        self._times = [integers_of(table, workload.event_time) for table in tables]
         used: list[set[str]] = [set() for _ in tables]
         for number, join in enumerate(joins):
             for stream, own, column in join.pairs:
                 used[stream].add(own)
                 used[number + 1].add(column)
         self._codes = [
-            {name: _codes(table, name) for name in sorted(names)} for table, names in zip(tables, used, strict=True)
+            {name: codes_in(table, name) for name in sorted(names)} for table, names in zip(tables, used, strict=True)
         ]
         live = max(int(np.searchsorted(times, times[0] + window)) for times in self._times)
         capacity = ring_arrays.capacity_for(live + 2 * batch)
         self._rings = [{name: np.zeros(capacity, np.int64) for name in codes} for codes in self._codes]
         is_sorted = [join.width is not None for join in joins]
-        self._windows = [_Table(capacity, 0, is_sorted[max(number - 1, 0)]) for number in range(len(tables))]
+        self._windows = [BareTable(capacity, 0, is_sorted[max(number - 1, 0)]) for number in range(len(tables))]
         self._states = [
-            _Table(ring_arrays.capacity_for(entries), number + 2, is_sorted[number + 1])
+            BareTable(ring_arrays.capacity_for(entries), number + 2, is_sorted[number + 1])
             for number in range(len(joins) - 1)
         ]
-        self._blocks = [_Block(number + 2) for number in range(len(joins))]
+        self._blocks = [BareBlock(number + 2) for number in range(len(joins))]
 
     def run(self, skipped: int = 0) -> BareRun:
         """Join everything once; the clock starts after so many rows of each stream."""
@@ -168,10 +170,11 @@ class BareLoop:
         for begin in range(0, max(len(times) for times in self._times), self._batch):
             if begin < skipped <= begin + self._batch:
                 began = time.perf_counter()
-            results += self._take(begin, begin + self._batch)
+            results += self.take(begin, begin + self._batch)
         return BareRun(time.perf_counter() - began, results)
 
-    def _take(self, begin: int, end: int) -> int:
+    def take(self, begin: int, end: int) -> int:
+        """Join the next rows of every stream, from one place to another; how many results they have."""
         deltas: list[Combos] = []
         keys: list[list[Ints]] = []
         for stream, window in enumerate(self._windows):
@@ -221,9 +224,9 @@ class BareLoop:
             state.purge_entries(watermark, floors, self._blocks[number].count)
 
 
-def _integers(table: pa.Table, name: str) -> Ints:
+def integers_of(table: pa.Table, name: str) -> Ints:
     return np.array(table[name].to_numpy(), np.int64)
 
 
-def _codes(table: pa.Table, name: str) -> Ints:
+def codes_in(table: pa.Table, name: str) -> Ints:
     return np.array(codes_of(make_contiguous(table[name].combine_chunks())))

@@ -1,10 +1,16 @@
-"""What it costs to have no tree: STAIRs in the order of the plan, and SteMs, beside the tree of joins.
+"""What it costs to have no tree: STAIRs and SteMs beside the tree of joins, and beside what is possible at all.
 
-The tree, STAIRs with `routing="fixed"` and SteMs run the same rows in the same batches by the same left-deep plan, in
-one process on one core. They take turns batch by batch, in an order drawn anew for each batch; what counts is processor
-time after the first window, and of several rounds the median of the ratios. All must give the same results. Acyclic
-queries and those with one common key have targets; a clique is printed. A row has about one partner in each other
-window.
+Everything runs in one process on one core, over the same rows in the same batches, by the same left-deep plan:
+
+* the tree;
+* STAIRs with `routing="fixed"`, which send rows as the plan does;
+* STAIRs with rows of eight classes of a key, every other class by the plan and the rest the other way round;
+* SteMs with `routing="fixed"`;
+* the bare limits of the tree and of SteMs: nothing but the kernels' inserts, probes and purging.
+
+They take turns batch by batch, in an order drawn anew for each batch. What counts is processor time after the first
+window, and of several rounds the median of the ratios. All must give the same results. Acyclic queries and those with
+one common key have targets; a clique is printed. A row has about one partner in each other window.
 """
 
 from __future__ import annotations
@@ -12,63 +18,97 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
 import midstream as ms
-from midstream.lab import generate
+from midstream.engine.routing.classes import MOST_CLASSES, KeyClasses
+from midstream.engine.routing.policy import Decision, Field, Policy
+from midstream.engine.routing.rates import MatchRates
 from midstream.lab.answers import Digest, digest_of
-from midstream.lab.bench.engine import use_one_core
-from midstream.lab.race import Contender
-from midstream.lab.workload import Workload, batches
+from midstream.lab.bench import scenarios
+from midstream.lab.bench.bare import BareLoop
+from midstream.lab.bench.bare_stems import BareStems
+from midstream.lab.bench.one_core import use_one_core
+from midstream.lab.bench.scenarios import Scenario
+from midstream.lab.workload import batches
 
-_TREE = Contender("tree")
-_STAIRS = Contender("STAIRs, fixed order", executor="stairs", routing="fixed")
-_STEMS = Contender("SteMs", executor="stems", routing="fixed")
-_CONTENDERS = (_TREE, _STAIRS, _STEMS)
-#: By rows a stream and batch, what STAIRs may take at most as a multiple of the tree's time.
-_TARGETS = {50_000: 1.10, 2_000: 1.25}
 _ROUNDS = 3
 _RATE = 50_000.0
+#: How far the share of SteMs in their bare limit may be below the tree's in its own.
+_BELOW = 0.05
+
+TREE, STAIRS, TWO_WAYS, STEMS = "tree", "STAIRs, fixed order", "STAIRs, eight classes, two ways", "SteMs"
+BARE_TREE, BARE_STEMS = "bare limit of the tree", "bare limit of SteMs"
 
 
 @dataclass(frozen=True)
-class Scenario:
-    """A workload; whether the targets are for it."""
+class Target:
+    """By rows a stream and batch: what STAIRs may take at most, as multiples of the tree's time."""
 
-    name: str
-    workload: Workload
-    has_target: bool = True
+    batch: int
+    fixed: float
+    two_ways: float
 
-    @property
-    def plan(self) -> str:
-        first, *others = self.workload.streams
-        text = first
-        for stream in others:
-            text = f"({text} {stream})"
-        return text
+
+_TARGETS = (Target(50_000, 1.10, 1.20), Target(2_000, 1.25, 1.5))
+
+
+class TwoWays:
+    """Classes of the first key, as many as there may be: every other one goes by the plan, the rest the other way."""
+
+    name = "two ways"
+    looks_at_rates = False
+    looks_at_content = False
+    draws = False
+
+    def __init__(self, keys: int):
+        self._classes = KeyClasses(0, tuple(keys * part // MOST_CLASSES for part in range(1, MOST_CLASSES)))
+
+    def decide(self, field: Field, rates: MatchRates) -> Decision:
+        turned = {direction: -weight for direction, weight in field.by_plan.items()}
+        return Decision((field.by_plan, turned) * (len(self._classes) // 2), self._classes)
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """The time of STAIRs and of SteMs as multiples of the tree's, and nanoseconds a row of the tree.
-
-    `batch` is the size that has a target; batches were of `rows`, which is less if the window is small.
-    """
+    """Processor seconds after the first window of each that ran, by round; batches were of `rows` rows a stream."""
 
     scenario: Scenario
-    batch: int
+    target: Target
     rows: int
-    tree: float
-    stairs: float
-    stems: float
+    rounds: tuple[dict[str, float], ...]
 
     @property
-    def is_within_target(self) -> bool:
-        return not self.scenario.has_target or self.stairs <= _TARGETS[self.batch]
+    def has_target(self) -> bool:
+        return BARE_TREE in self.rounds[0]
+
+    def seconds(self, name: str) -> float:
+        return statistics.median(seconds[name] for seconds in self.rounds)
+
+    def ratio(self, name: str, other: str = TREE) -> float:
+        return statistics.median(seconds[name] / seconds[other] for seconds in self.rounds)
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """The shares of tree and SteMs in their bare limits."""
+        return self.ratio(BARE_TREE, TREE), self.ratio(BARE_STEMS, STEMS)
+
+    def verdicts(self) -> Iterator[tuple[str, bool]]:
+        if not self.has_target:
+            return
+        where = f"{self.scenario.name}, {self.rows:,} rows a batch"
+        for name, most in ((STAIRS, self.target.fixed), (TWO_WAYS, self.target.two_ways)):
+            ratio = self.ratio(name)
+            yield f"{where}: {name} take {ratio:.2f} times the tree's time, at most {most:.2f}", ratio <= most
+        tree, stems = self.shares
+        text = f"SteMs reach {stems:.0%} of their bare limit, at least 5 points less than the tree's {tree:.0%}"
+        yield f"{where}: {text}", stems >= tree - _BELOW
 
 
 def run(window: int = 250_000, console: Console | None = None) -> bool:
@@ -76,76 +116,125 @@ def run(window: int = 250_000, console: Console | None = None) -> bool:
     console = console or Console()
     use_one_core()
     measured = []
-    for scenario in _make_scenarios(window):
-        for batch in _TARGETS:
-            with console.status(f"{scenario.name}, {batch:,} rows a stream and batch"):
-                measured.append(_measure(scenario, batch, window))
-    console.print(_report(measured))
-    for measurement in measured:
-        if measurement.scenario.has_target:
-            mark = "[green]holds[/]" if measurement.is_within_target else "[red]does not hold[/]"
-            console.print(
-                f"{mark}  {measurement.scenario.name}, {measurement.rows:,} rows a batch: STAIRs in a fixed order "
-                f"take {measurement.stairs:.2f} times the tree's time, at most {_TARGETS[measurement.batch]:.2f}"
-            )
-    return all(measurement.is_within_target for measurement in measured)
+    for scenario, has_target in _make_scenarios(window):
+        for target in _TARGETS:
+            with console.status(f"{scenario.name}, {target.batch:,} rows a stream and batch"):
+                measured.append(_measure(scenario, target, window, has_target))
+    console.print(_report(measured, window))
+    verdicts = [verdict for measurement in measured for verdict in measurement.verdicts()]
+    for text, holds in verdicts:
+        console.print(f"{'[green]holds[/]' if holds else '[red]does not hold[/]'}  {text}")
+    return all(holds for _, holds in verdicts)
 
 
-def _make_scenarios(window: int) -> list[Scenario]:
-    """Two windows of rows for each shape."""
+def _make_scenarios(window: int) -> list[tuple[Scenario, bool]]:
+    """Two windows of rows for each shape, and whether targets are for it."""
     rows, seconds = 2 * window, window / _RATE
-    return [
-        Scenario("4-way, one key", generate.common_key(4, rows, window, _RATE, window=seconds)),
-        Scenario("4-way, chain", generate.chain(4, rows, window, _RATE, window=seconds)),
-        Scenario("4-way, star", generate.star(4, rows, window, _RATE, window=seconds)),
-        Scenario("4-way, clique", generate.clique(4, rows, max(2, round(window**0.5)), _RATE, window=seconds), False),
-    ]
+    acyclic = [make(4, rows, window, _RATE, seconds) for make in (scenarios.one_key, scenarios.chain, scenarios.star)]
+    clique = scenarios.clique(4, rows, max(2, round(window**0.5)), _RATE, seconds)
+    # A row has a partner in each other window, so that states have more entries than windows have rows.
+    return [*((replace(scenario, entries=8 * scenario.entries), True) for scenario in acyclic), (clique, False)]
 
 
-def _measure(scenario: Scenario, batch: int, window: int) -> Measurement:
-    """The medians over some rounds; an error if results differ."""
-    rows = min(batch, window // 4)
-    rounds = [_take_turns(scenario, rows, window, number) for number in range(_ROUNDS)]
-    tree = statistics.median(seconds[_TREE.name] for seconds in rounds)
-    stairs, stems = (
-        statistics.median(seconds[contender.name] / seconds[_TREE.name] for seconds in rounds)
-        for contender in (_STAIRS, _STEMS)
-    )
-    measured_rows = len(scenario.workload.streams) * window
-    return Measurement(scenario, batch, rows, 1e9 * tree / measured_rows, stairs, stems)
+def _measure(scenario: Scenario, target: Target, window: int, has_target: bool) -> Measurement:
+    """All rounds; an error if results differ."""
+    rows = min(target.batch, window // 4)
+    rounds = tuple(_take_turns(scenario, rows, window, has_target, number) for number in range(_ROUNDS))
+    return Measurement(scenario, target, rows, rounds)
 
 
-def _take_turns(scenario: Scenario, batch: int, window: int, seed: int) -> dict[str, float]:
-    """Seconds after the first window, by contender."""
-    workload = scenario.workload
-    query = ms.query(workload.text, workload.schemas, workload.event_time)
-    engines = {contender.name: contender.start(query, scenario.plan) for contender in _CONTENDERS}
-    seconds = dict.fromkeys(engines, 0.0)
-    answers = dict.fromkeys(engines, Digest())
+class _Lane(Protocol):
+    """Something that takes the rows of a workload. `found` tells its results."""
+
+    @property
+    def found(self) -> Digest: ...
+
+    def take(self, begin: int, batch: dict[str, pa.Table]) -> float:
+        """The processor seconds that a batch took; `begin` is the place of its first rows in the workload."""
+
+
+class _EngineLane:
+    def __init__(self, scenario: Scenario, executor: str, routing: str | Policy | None = None):
+        self._engine = ms.Engine(scenario.query, plan=scenario.plan, executor=executor, routing=routing)
+        self.found = Digest()
+
+    def take(self, begin: int, batch: dict[str, pa.Table]) -> float:
+        began = time.process_time()
+        tables = list(self._engine.push_batches(batch))
+        seconds = time.process_time() - began
+        self.found += digest_of(tables)
+        return seconds
+
+
+class _BareLane:
+    def __init__(self, loop: BareLoop | BareStems, rows: int):
+        self._loop, self._rows = loop, rows
+        self.found = Digest()
+
+    def take(self, begin: int, batch: dict[str, pa.Table]) -> float:
+        began = time.process_time()
+        results = self._loop.take(begin, begin + self._rows)
+        seconds = time.process_time() - began
+        self.found += Digest(results)
+        return seconds
+
+
+def _start_lanes(scenario: Scenario, rows: int, has_target: bool) -> dict[str, _Lane]:
+    lanes: dict[str, _Lane] = {
+        TREE: _EngineLane(scenario, "tree"),
+        STAIRS: _EngineLane(scenario, "stairs", "fixed"),
+        TWO_WAYS: _EngineLane(scenario, "stairs", TwoWays(_count_keys(scenario))),
+        STEMS: _EngineLane(scenario, "stems", "fixed"),
+    }
+    if has_target:
+        lanes[BARE_TREE] = _BareLane(scenario.start_bare_tree(rows), rows)
+        lanes[BARE_STEMS] = _BareLane(scenario.start_bare_stems(rows), rows)
+    return lanes
+
+
+def _count_keys(scenario: Scenario) -> int:
+    """How many values the first key has; they are drawn from as many numbers from 0 on."""
+    first = scenario.workload.tables[scenario.workload.streams[0]]
+    column = scenario.joins[0].pairs[0][1]
+    return int(first[column].to_numpy().max()) + 1
+
+
+def _take_turns(scenario: Scenario, rows: int, window: int, has_target: bool, seed: int) -> dict[str, float]:
+    """Seconds after the first window, by name."""
+    lanes = _start_lanes(scenario, rows, has_target)
+    seconds = dict.fromkeys(lanes, 0.0)
     draws = random.Random(seed)
-    pushed = 0
-    for rows in batches(workload, batch):
-        for name in draws.sample(list(engines), len(engines)):
-            began = time.process_time()
-            found: list[pa.Table] = list(engines[name].push_batches(rows))
-            if pushed >= window:
-                seconds[name] += time.process_time() - began
-            answers[name] += digest_of(found)
-        pushed += batch
-    if len(set(answers.values())) > 1:
-        raise AssertionError(f"{scenario.name}: results differ: {answers}")
+    for number, batch in enumerate(batches(scenario.workload, rows)):
+        for name in draws.sample(list(lanes), len(lanes)):
+            taken = lanes[name].take(number * rows, batch)
+            if number * rows >= window:
+                seconds[name] += taken
+    _compare(scenario, lanes)
     return seconds
 
 
-def _report(measured: list[Measurement]) -> Table:
-    table = Table("query", "rows a stream and batch", "tree, ns a row", "STAIRs / tree", "SteMs / tree")
+def _compare(scenario: Scenario, lanes: dict[str, _Lane]) -> None:
+    """An error unless all engines have the same results, and the bare limits as many."""
+    wanted = lanes[TREE].found
+    for name, lane in lanes.items():
+        is_right = lane.found.rows == wanted.rows if isinstance(lane, _BareLane) else lane.found == wanted
+        if not is_right:
+            raise AssertionError(f"{scenario.name}: results of {name} differ: {lane.found}, the tree has {wanted}")
+
+
+def _report(measured: Sequence[Measurement], window: int) -> Table:
+    """Time, as multiples of the tree's, and shares of bare limits."""
+    table = Table(
+        "query", "rows a stream and batch", "tree, ns a row", STAIRS, TWO_WAYS, STEMS, "tree, of its limit",
+        "SteMs, of theirs",
+    )  # fmt: skip
     for found in measured:
-        target = f" (<= {_TARGETS[found.batch]:.2f})" if found.scenario.has_target else ""
+        row = 1e9 * found.seconds(TREE) / (len(found.scenario.workload.streams) * window)
+        shares = [f"{share:.0%}" for share in found.shares] if found.has_target else ["", ""]
+        most = [found.target.fixed, found.target.two_ways]
+        targets = [f" (<= {target:.2f})" if found.has_target else "" for target in most]
+        stairs = [f"{found.ratio(name):.2f}{text}" for name, text in zip((STAIRS, TWO_WAYS), targets, strict=True)]
         table.add_row(
-            found.scenario.name,
-            f"{found.rows:,}",
-            f"{found.tree:.0f}",
-            f"{found.stairs:.2f}{target}",
-            f"{found.stems:.2f}",
+            found.scenario.name, f"{found.rows:,}", f"{row:.0f}", *stairs, f"{found.ratio(STEMS):.2f}", *shares
         )
     return table

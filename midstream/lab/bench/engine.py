@@ -6,59 +6,25 @@ left-deep plan, in turns; the better of two runs counts. The engine's answer is 
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
 import midstream as ms
-from midstream.cql.model import Column
 from midstream.engine.stats import EngineStats
 from midstream.lab import generate
-from midstream.lab.bench.answer import Answer, Tally, compute_answer
-from midstream.lab.bench.bare import BareJoin, BareLoop
-from midstream.lab.workload import Workload, batches
+from midstream.lab.bench import scenarios
+from midstream.lab.bench.answer import Answer, Tally
+from midstream.lab.bench.one_core import use_one_core
+from midstream.lab.bench.scenarios import Scenario
+from midstream.lab.workload import batches
 
 _EVERYTHING = 1 << 62
-_MICROSECONDS = 1_000_000
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """A workload, its plan for the bare limit, and the number of entries that the bare limit reserves room for."""
-
-    name: str
-    workload: Workload
-    joins: tuple[BareJoin, ...]
-    window: int
-    entries: int
-
-    @cached_property
-    def query(self) -> ms.Query:
-        return ms.query(self.workload.text, self.workload.schemas, self.workload.event_time)
-
-    @cached_property
-    def plan(self) -> str:
-        first, *others = self.workload.streams
-        text = first
-        for stream in others:
-            text = f"({text} {stream})"
-        return text
-
-    def answer(self) -> Answer:
-        """What DuckDB finds."""
-        outputs = {
-            output.name: f"{self.query.aliases[output.expr.input]}.{output.expr.name}"
-            for output in self.query.outputs
-            if isinstance(output.expr, Column)
-        }
-        where = self.workload.text.split("WHERE ", 1)[1]
-        return compute_answer(self.workload, outputs, [where], self.window)
+_RATE = 50_000.0
 
 
 @dataclass(frozen=True)
@@ -85,10 +51,10 @@ def run(rows: int = 4_000_000, growth_rows: int = 3_000_000, console: Console | 
     plans: list[tuple[Scenario, tuple[int, ...]]] = [
         (one_key, (50_000, 2_000, _EVERYTHING)),
         (_one_key(rows, string_keys=True), (50_000,)),
-        (_chain(rows // 4), (50_000,)),
-        (_star(rows // 4), (50_000,)),
-        (_clique(rows // 40), (2_000,)),
-        (_band(rows // 16), (10_000,)),
+        (scenarios.chain(4, rows // 4, 500_000, _RATE, 5.0), (50_000,)),
+        (scenarios.star(4, rows // 4, 500_000, _RATE, 5.0), (50_000,)),
+        (scenarios.clique(6, rows // 40, 5, _RATE, 0.0012), (2_000,)),
+        (scenarios.band(3, rows // 16, 1_000_000, _RATE, 2.0, width=2), (10_000,)),
     ]
     measured: list[Measurement] = []
     is_right = True
@@ -110,48 +76,8 @@ def run(rows: int = 4_000_000, growth_rows: int = 3_000_000, console: Console | 
     return is_right and grown and all(holds for _, holds in verdicts)
 
 
-def use_one_core() -> None:
-    """Keep this process, with all its threads, on one core."""
-    pa.set_cpu_count(1)
-    pa.set_io_thread_count(1)
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-
-
 def _one_key(rows: int, string_keys: bool = False) -> Scenario:
-    workload = generate.common_key(4, rows, 500_000, 50_000.0, string_keys=string_keys, window=5.0)
-    joins = tuple(BareJoin(((0, "k", "k"),)) for _ in range(3))
-    return Scenario(f"4-way, one {'string ' if string_keys else ''}key", workload, joins, 5 * _MICROSECONDS, 1 << 19)
-
-
-def _chain(rows: int) -> Scenario:
-    workload = generate.chain(4, rows, 500_000, 50_000.0, window=5.0)
-    names = workload.streams
-    joins = tuple(BareJoin(((at, f"to_{names[at + 1]}", f"to_{names[at]}"),)) for at in range(3))
-    return Scenario("4-way, chain", workload, joins, 5 * _MICROSECONDS, 1 << 19)
-
-
-def _star(rows: int) -> Scenario:
-    workload = generate.star(4, rows, 500_000, 50_000.0, window=5.0)
-    names = workload.streams
-    joins = tuple(BareJoin(((0, f"to_{names[at + 1]}", f"to_{names[0]}"),)) for at in range(3))
-    return Scenario("4-way, star", workload, joins, 5 * _MICROSECONDS, 1 << 19)
-
-
-def _clique(rows: int) -> Scenario:
-    workload = generate.clique(6, rows, 5, 50_000.0, window=0.0012)
-    names = workload.streams
-    joins = tuple(
-        BareJoin(tuple((earlier, f"to_{names[at]}", f"to_{names[earlier]}") for earlier in range(at)))
-        for at in range(1, 6)
-    )
-    return Scenario("6-way, clique", workload, joins, 1_200, 1 << 20)
-
-
-def _band(rows: int) -> Scenario:
-    workload = generate.band(3, rows, 1_000_000, 50_000.0, width=2, window=2.0)
-    joins = tuple(BareJoin(((at, "x", "x"),), 2) for at in range(2))
-    return Scenario("3-way, band", workload, joins, 2 * _MICROSECONDS, 1 << 19)
+    return scenarios.one_key(4, rows, 500_000, _RATE, 5.0, string_keys)
 
 
 def _measure(scenario: Scenario, size: int) -> tuple[Answer, Measurement]:
@@ -159,9 +85,9 @@ def _measure(scenario: Scenario, size: int) -> tuple[Answer, Measurement]:
     batch = min(size, rows)
     bare_batch = 50_000 if size == _EVERYTHING else batch
     found, engine_time = _engine_run(scenario, batch)
-    bare = BareLoop(scenario.workload, scenario.joins, scenario.window, bare_batch, scenario.entries).run()
+    bare = scenario.start_bare_tree(bare_batch).run()
     again, engine_time_again = _engine_run(scenario, batch)
-    bare_again = BareLoop(scenario.workload, scenario.joins, scenario.window, bare_batch, scenario.entries).run()
+    bare_again = scenario.start_bare_tree(bare_batch).run()
     if again != found or bare_again.results != bare.results:
         raise AssertionError(f"{scenario.name}: two runs on the same rows differ")
     total = scenario.workload.rows
@@ -274,15 +200,10 @@ def _measure_growth(size: int) -> Growth:
     """A 3-way join on one key whose rows match half a row of every other stream, whatever the window."""
     rate, batch = 1_000_000.0, 5_000
     rows = size + max(size, 200_000)
-    window = size / rate
-    workload = generate.common_key(3, rows, 2 * size, rate, window=window)
-    joins = tuple(BareJoin(((0, "k", "k"),)) for _ in range(2))
-    scenario = Scenario("growth", workload, joins, round(window * _MICROSECONDS), 2 * size)
+    scenario = scenarios.one_key(3, rows, 2 * size, rate, size / rate)
     timed_rows = 3 * (rows - size)
     engines = [_timed_engine(scenario, batch, size) for _ in range(2)]
-    bares = [
-        BareLoop(workload, joins, scenario.window, batch, scenario.entries).run(skipped=size).seconds for _ in range(2)
-    ]
+    bares = [scenario.start_bare_tree(batch).run(skipped=size).seconds for _ in range(2)]
     stats, work = engines[0][1], engines[0][2]
     live = sum(state.rows for state in stats.states)
     return Growth(

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import midstream as ms
-from midstream.lab.bench.engine import use_one_core
+from midstream.lab.bench.one_core import use_one_core
 
 _STREAMS = "abcd"
 _PLAN = "(((a b) c) d)"

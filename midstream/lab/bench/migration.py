@@ -18,7 +18,7 @@ from rich.table import Table
 
 import midstream as ms
 from midstream.lab.bench.answer import Tally
-from midstream.lab.bench.engine import use_one_core
+from midstream.lab.bench.one_core import use_one_core
 from midstream.lab.bench.rotation import Rotation
 from midstream.lab.experiments.jisc_streams import Streams
 from midstream.lab.race import CACQ, PARALLEL_TRACK, Contender, Lane, Race, lanes_for

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 import midstream as ms
-from midstream.lab.bench.engine import use_one_core
+from midstream.lab.bench.one_core import use_one_core
 
 _STREAMS = ("a", "b", "c")
 _SCHEMA = pa.schema({"k": pa.int64(), "g": pa.int64(), "x": pa.int64(), "ts": pa.int64()})
