@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 import midstream as ms
+from midstream.engine.executors.protocol import ExecutorKind
 from midstream.lab.answers import Digest, digest_of, require_same
 from midstream.lab.peers import CombinedTrack, migrate_by
 from midstream.migrate import Options, Strategy
@@ -31,18 +32,27 @@ class Contender:
     """What runs, and how it changes its plan; without a strategy it stays on the plan it has.
 
     `routing` and `moves` are for executors without a tree: how rows are routed, and how entries follow a new routing.
+    With `demand`, what has no partner waits; the papers on migrations do without.
     """
 
     name: str
     strategy: Strategy | None = None
-    executor: str = "tree"
+    executor: str | ExecutorKind = "tree"
     options: Options = field(default_factory=Options)
     routing: str | None = None
     moves: str | None = None
+    demand: str = "off"
 
     def start(self, query: ms.Query, plan: str) -> ms.Engine:
         """An engine that runs this contender, with its first plan."""
-        return ms.Engine(query, plan=plan, executor=self.executor, routing=self.routing, strategy=self.moves)
+        return ms.Engine(
+            query,
+            plan=plan,
+            executor=self.executor,
+            routing=self.routing,
+            strategy=self.moves,
+            demand=self.demand,
+        )
 
 
 #: JISC as in its paper: a state is filled by probes alone.

@@ -9,6 +9,7 @@ from midstream.lab.experiments.jisc_frequency import FIGURE_11, FIGURE_12
 from midstream.lab.experiments.jisc_latency import FIGURE_10
 from midstream.lab.experiments.jisc_normal import FIGURE_9
 from midstream.lab.experiments.jisc_stage import FIGURE_7, FIGURE_8
+from midstream.lab.experiments.jit_figures import JIT_FIGURES
 from midstream.lab.experiments.memory_time import MEMORY_TIME
 from midstream.lab.experiments.stairs_random import STAIRS_FIGURE_8
 from midstream.lab.experiments.stairs_reversed import STAIRS_FIGURE_9
@@ -37,6 +38,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     GENMIG_FIGURE_5,
     GENMIG_FIGURE_6,
     GENMIG_DISTINCT,
+    *JIT_FIGURES,
     STAIRS_FIGURE_7,
     STAIRS_FIGURE_8,
     STAIRS_FIGURE_9,
