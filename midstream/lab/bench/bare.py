@@ -61,6 +61,7 @@ class BareTable:
 
     def insert(self, keys: Ints, starts: Ints, ends: Ints, members: Ints | None) -> None:
         first = self.tail
+        assert first - self.head + len(keys) <= len(self.starts), "there is room for all entries from the start"
         ring_arrays.write(self.starts, first, starts)
         ring_arrays.write(self.ends, first, ends)
         if members is not None:
