@@ -25,6 +25,7 @@ from midstream.lab.definition import LabError, WrongAnswer
 from midstream.lab.experiments import stairs_setups, stairs_tpch
 from midstream.lab.experiments.stairs_lanes import (
     ADAPTIVE,
+    BY_CONTENT,
     EDDY,
     STAGED,
     Relations,
@@ -55,6 +56,20 @@ def test_selectivities_change_places_half_way() -> None:
         assert partners(s, *few)[rows].sum() == 500 / 50
     assert relations.answer.rows == 2 * 5 * 500 / 50
     assert all(sum(table.num_rows for table in batch.values()) == 150 for batch in relations.pushes)
+
+
+def test_shuffled_rows_are_the_same_rows_and_both_halves_come_together() -> None:
+    halves, shuffled = (make_relations(1_000, 150, 3, is_shuffled) for is_shuffled in (False, True))
+    assert halves.answer.rows == shuffled.answer.rows and halves.answer != shuffled.answer
+    for name in "RST":
+        before, after = whole(halves, name), whole(shuffled, name)
+        assert before["ts"] == after["ts"] and before.sort_by("v").drop("ts") == after.sort_by("v").drop("ts")
+        assert 0.3 < np.mean(after["v"].to_numpy()[:500] < 500) < 0.7
+
+
+def test_shuffled_rows_take_two_ways_by_their_keys() -> None:
+    points = race(make_relations(10_000, 1_500, 1, is_shuffled=True), [(BY_CONTENT, "((R S) T)")], 1, "test")
+    assert set(points[-1].ways["S"].split(" or ")) == {"((S T) R)", "((S R) T)"}
 
 
 def test_eddies_look_at_fewer_entries_than_any_plan() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 import midstream as ms
+from midstream.engine.routing.content import Content
 from midstream.lab.answers import Digest
 from midstream.lab.race import Batch, Contender, Lane, Race
 from midstream.migrate.jisc import JustInTime
@@ -24,6 +25,7 @@ PAPER = "Lifting the Burden of History from Adaptive Query Processing, VLDB 2004
 EDDY = Contender("EddyJoins", executor="eddy")
 STEMS = Contender("SteMs", executor="stems")
 STAGED = Contender("STAIRs", executor="stairs", moves=Staged.name)
+BY_CONTENT = Contender("STAIRs by content", executor="stairs", moves=Staged.name, routing=Content.name)
 JISC_ON_STAIRS = Contender("JISC on STAIRs", executor="stairs", moves=JustInTime.name)
 ADAPTIVE = (EDDY, STEMS, STAGED, JISC_ON_STAIRS)
 
@@ -61,7 +63,10 @@ def cut_pushes(tables: Mapping[str, pa.Table], push: int) -> Iterator[dict[str, 
 
 @dataclass(frozen=True)
 class Point:
-    """What a contender has done up to the end of a push; `ways` are the orders that rows of each input take."""
+    """What a contender has done up to the end of a push; `ways` are the orders that rows of each input take.
+
+    Rows of one input may take several, by their keys.
+    """
 
     contender: str
     seed: int
@@ -97,9 +102,10 @@ def race(
 def _look_at(lane: Lane, seed: int, push: int, rows: int) -> Point:
     engine = lane.engine
     routing = engine.routing
-    ways: dict[str, str] = {}
+    orders: dict[str, dict[str, None]] = {}
     for way in () if routing is None else routing.streams:
-        ways[way.alias] = f"{ways[way.alias]}, {way.order}" if way.alias in ways else way.order
+        orders.setdefault(way.alias, {})[way.order] = None
+    ways = {alias: " or ".join(found) for alias, found in orders.items()}
     visited = engine.stats().work.slots_visited
     return Point(lane.contender.name, seed, push, rows, lane.seconds, visited, lane.digest.rows, ways)
 
