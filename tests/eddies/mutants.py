@@ -9,6 +9,7 @@ import pytest
 
 from midstream.engine.executors.eddy import executor, moving, operations, rule
 from midstream.engine.executors.eddy.executor import EddyExecutor
+from midstream.engine.executors.eddy.key_filter import KeyFilter
 from midstream.engine.executors.eddy.marks import Marks
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
@@ -102,10 +103,16 @@ def starts_of(window: BaseWindow) -> object:
 
 
 #: Each with the first of a few runs of which one shows it.
+def forget_new_keys(patch: pytest.MonkeyPatch) -> None:
+    """Keys of rows that have come since a filter was made are not in it."""
+    patch.setattr(KeyFilter, "add", lambda filter, keys: None)
+
+
 MUTANTS: dict[Mutant, int] = {
     without_rule: 0,
     marks_for_demotions_only: 0,
     marks_on_own_rows_only: 12,
     two_streams_in_flight: 0,
     purge_by_start: 0,
+    forget_new_keys: 500,
 }

@@ -67,9 +67,13 @@ def test_shuffled_rows_are_the_same_rows_and_both_halves_come_together() -> None
         assert 0.3 < np.mean(after["v"].to_numpy()[:500] < 500) < 0.7
 
 
-def test_shuffled_rows_take_two_ways_by_their_keys() -> None:
-    points = race(make_relations(10_000, 1_500, 1, is_shuffled=True), [(BY_CONTENT, "((R S) T)")], 1, "test")
+def test_routing_by_content_looks_at_fewer_entries_on_shuffled_rows() -> None:
+    plans = ("((R S) T)", "(R (S T))")
+    starts = [*((tree(plan), plan) for plan in plans), (BY_CONTENT, plans[0])]
+    points = race(make_relations(20_000, 2_000, 1, is_shuffled=True), starts, 1, "test")
     assert set(points[-1].ways["S"].split(" or ")) == {"((S T) R)", "((S R) T)"}
+    costs = costs_of(points)
+    assert min(costs[tree(plan).name].visited for plan in plans) > 1.5 * costs[BY_CONTENT.name].visited
 
 
 def test_eddies_look_at_fewer_entries_than_any_plan() -> None:

@@ -65,8 +65,11 @@ class Follower:
 def check_states(engine: ms.Engine) -> None:
     """A migration is done: only the states of the new plan are there, and they lack nothing but what was evicted."""
     plan, executor = engine.plan, engine._pipeline.executor
-    if isinstance(executor, EddyExecutor) and (not executor.kind.moves_entries or executor.store.demoted):
-        return  # everything stays where it is, or some was demoted for want of memory
+    if isinstance(executor, EddyExecutor):
+        if not executor.kind.moves_entries:
+            return  # on an eddy, everything stays where it is
+        if executor.store.demoted or executor._cause is None:
+            return  # for want of memory, entries were demoted, or the rest is not moved
     joins = [state for state in engine.stats().states if state.kind == "join" or state.kind == "stair"]
     misplaced = [state for state in joins if state.kind == "stair" and state.holes]
     assert not misplaced, f"misplaced after a migration that is done: {misplaced}"

@@ -13,6 +13,7 @@ probes the STAIR of the other end, its *dual*. What comes out is sent on, until 
 | --- | --- |
 | `routing` | which edge a combination takes next, and what every STAIR should hold for that |
 | `stair` | one STAIR: rows and combinations of one input on its side of an edge |
+| `key_filter` | the keys that its rows may have |
 | `store` | all STAIRs of a query, and the hops between them |
 | `rule`, `marks` | storing without duplicates once entries have been moved |
 | `operations` | promotion and demotion |

@@ -39,7 +39,7 @@ def take_out(store: StairStore, stair: Stair, inputs: frozenset[int], rows: Ints
     """Take entries of these inputs that have one of these rows of the STAIR's input out of it."""
     if inputs == stair.alone:
         own = rows[stair.rows.has(rows)]
-        stair.rows.discard(own)
+        stair.remove_rows(own)
         taken = Delta.of_rows(stair.stream, own, store.windows)
     else:
         order = stair.states[inputs].inputs

@@ -85,7 +85,7 @@ def _stand_alone(store: StairStore, stair: Stair, rows: Ints) -> None:
         ids = stair.find(inputs, rows)
         if len(ids):
             store.marks.add(Delta(state.inputs, stair.take(inputs, ids), store.windows))
-    stair.rows.add(rows)
+    stair.add_rows(rows)
 
 
 def _select_new(store: StairStore, stair: Stair, delta: Delta) -> Delta:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from midstream.cql.model import Query
+from midstream.engine.executors.eddy.key_filter import KeyFilter
 from midstream.engine.joins.access import BandPath, HashPath, Path
 from midstream.engine.joins.combos import Delta
 from midstream.engine.joins.nodes import INDEXED_AT_ONCE
@@ -20,6 +21,9 @@ from midstream.state.indexes import HashIndex, Ints
 from midstream.state.join_state import JoinState
 from midstream.state.row_set import RowSet
 from midstream.state.window import BaseWindow, Renumbering
+
+#: Where more of a window's rows stand alone, no probe is worth being sorted out.
+_MOST_ALONE = 0.9
 
 
 class Stair:
@@ -40,6 +44,7 @@ class Stair:
         if isinstance(self.path, HashPath) and not self.window.may_be_indexed(edge.classes, INDEXED_AT_ONCE):
             self.row_path = HashPath(query, (stream,), edge.classes[:1], windows)
         self._windows = windows
+        self._filter: KeyFilter | None = None
 
     @property
     def key(self) -> tuple[int, Edge]:
@@ -57,7 +62,7 @@ class Stair:
     def store(self, delta: Delta) -> None:
         """Add entries, none of which is there in any form."""
         if len(delta.inputs) == 1:
-            self.rows.add(delta.ids)
+            self.add_rows(delta.ids)
             return
         inputs = frozenset(delta.inputs)
         state = self.states.get(inputs)
@@ -65,6 +70,38 @@ class Stair:
             ways = {self.path.signature: self.path.access}
             state = self.states[inputs] = JoinState(delta.inputs, ways, meter=self.window.meter)
         state.store(delta.combos, {self.path.signature: self.path.keys(delta)})
+
+    def add_rows(self, ids: Ints) -> None:
+        """Have rows stand alone."""
+        self.rows.add(ids)
+        if self._filter is not None:
+            self._filter.add(self._keys_of(ids))
+
+    def remove_rows(self, ids: Ints) -> None:
+        """Have rows stand alone no longer."""
+        self.rows.discard(ids)
+        if self._filter is not None:
+            self._filter.note_gone(len(ids))
+
+    def begin_anew(self, first: int, last: int) -> None:
+        """Have nothing but rows from one id up to another, alone."""
+        self.states.clear()
+        self.rows.add_run(first, last)
+        self._filter = None
+
+    def _keys_of(self, ids: Ints) -> Ints:
+        """The keys of rows of its stream."""
+        return self.row_path.keys(Delta.of_rows(self.stream, ids, self._windows))
+
+    def select_probing(self, delta: Delta) -> Delta:
+        """Those of some combinations that may find a row which stands alone."""
+        if not isinstance(self.row_path, HashPath) or len(self.rows) > _MOST_ALONE * len(self.window):
+            self._filter = None
+            return delta
+        if self._filter is None or self._filter.is_worn:
+            self._filter = KeyFilter(self._keys_of(self.rows.ids()))
+        passed = self._filter.may_have(delta.keys(self.row_path.classes))
+        return delta if passed.all() else delta.at(np.flatnonzero(passed))
 
     def find(self, inputs: frozenset[int], rows: Ints) -> Ints:
         """The ids of the combinations of these inputs that have one of these rows of its stream."""
@@ -123,4 +160,5 @@ class Stair:
 
     @property
     def nbytes(self) -> int:
-        return self.rows.nbytes + sum(state.nbytes for state in self.states.values())
+        filter_bytes = 0 if self._filter is None else self._filter.nbytes
+        return filter_bytes + self.rows.nbytes + sum(state.nbytes for state in self.states.values())

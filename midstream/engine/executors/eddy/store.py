@@ -76,8 +76,7 @@ class StairStore:
         """
         for (stream, _), stair in self.stairs.items():
             head, tail = self.windows[stream].head, self.windows[stream].tail
-            stair.states.clear()
-            stair.rows.add_run(head if since is None else max(head, since.get(stream, head)), tail)
+            stair.begin_anew(head if since is None else max(head, since.get(stream, head)), tail)
         self.marks.add_all()
 
     def select_live(self, delta: Delta) -> Delta:
@@ -172,6 +171,7 @@ class Hop:
         if self._entries == stair.alone:
             rows, checks = stair.rows, self._checks
             if not rows.is_run:
+                delta = stair.select_probing(delta)
                 checks = checks.after(InRows(self._layout.entry_at, rows))
             ring = stair.window.ring(rows.high, rows.low)
             visited = yield from join_with(stair.row_path, stair.window, ring, delta, self._layout, checks, block)

@@ -1,0 +1,63 @@
+"""Which keys the rows of a STAIR may have that stand alone.
+
+They are found by the index of their window, in which all other rows of the input are, too. Where many of these stand in
+combinations, or nowhere, a probe would look at them in vain. A filter of keys sorts most of such probes out. It may
+take a key for one of the STAIR's that is not, never the other way round. Keys that have gone stay in it for a while;
+when as many have come and gone as there were, it is made anew.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from midstream.engine.joins.checks import Mask
+from midstream.state import rings
+from midstream.state.indexes import Ints
+
+_PLACES_A_KEY = 4
+_LEAST_CHANGES = 1 << 10
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class KeyFilter:
+    """Made of the keys that are there.
+
+    >>> found = KeyFilter(np.array([5, 7]))
+    >>> found.add(np.array([9]))
+    >>> found.may_have(np.array([5, 7, 9])).tolist()
+    [True, True, True]
+    """
+
+    def __init__(self, keys: Ints):
+        size = rings.capacity_for(_PLACES_A_KEY * 2 * len(keys))
+        self._bits = np.zeros(size, np.bool_)
+        self._shift = np.uint64(64 - (size - 1).bit_length())
+        self._changes = max(_LEAST_CHANGES, len(keys))
+        self._bits[self._places(keys)] = True
+
+    def _places(self, keys: Ints) -> np.ndarray:
+        places: np.ndarray = (keys.view(np.uint64) * _ODD) >> self._shift
+        return places
+
+    def add(self, keys: Ints) -> None:
+        """Rows with these keys have come."""
+        self._bits[self._places(keys)] = True
+        self._changes -= len(keys)
+
+    def note_gone(self, count: int) -> None:
+        """So many rows have gone; their keys stay."""
+        self._changes -= count
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether it should be made anew."""
+        return self._changes < 0
+
+    def may_have(self, keys: Ints) -> Mask:
+        """Which of these keys a row may have."""
+        found: Mask = self._bits[self._places(keys)]
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        return self._bits.nbytes
