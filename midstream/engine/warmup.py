@@ -102,7 +102,7 @@ def _evict_entries() -> None:
 
 
 def _wake_rows() -> None:
-    """Only with demand do rows wait for partners."""
+    """Only with demand do rows wait for partners, and only for a router are they counted."""
     ids = np.arange(1, 5)
     intervals, reasons = (ids, ids + 9), np.zeros(64, np.int64)
     ring = Ring(np.zeros(64, np.int64), np.zeros(64, np.int64), np.empty((0, 1), np.int64), 1, 5)
@@ -110,6 +110,7 @@ def _wake_rows() -> None:
     by_key.insert(1, ids, *intervals)
     by_key.find_partners(ring, ids, intervals, np.zeros(4, np.bool_))
     by_key.wake(ring, ids, intervals, reasons, 0)
+    by_key.count_partners(ring, ids, intervals, 1, np.zeros(4, np.int64))
     by_range.insert(1, ids, *intervals)
     by_range.find_partners(ring, intervals, intervals, np.zeros(4, np.bool_))
     by_range.wake(ring, intervals, intervals, reasons, 0)

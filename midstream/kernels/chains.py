@@ -289,6 +289,42 @@ def find_partners(chains, head, keys, intervals, found):
 
 
 @kernel
+def count_partners(chains, head, keys, intervals, enough, counts):
+    """Count in ``counts[i]`` the entries that match row i, as in `find_partners`; rows that are left out have zero.
+
+    It ends after the row with which `enough` of them were found. Which slots it passes depends on the secret seed, but
+    not where it ends. Returns how many rows and slots were visited.
+    """
+    buckets, slots, seed = chains
+    starts, ends = intervals
+    secrets = secrets_of(seed)
+    bucket_mask = buckets.size - 1
+    slot_mask = slots.shape[0] - 1
+    size = keys.size
+    found = 0
+    visited = 0
+    kept = _first_buckets(keys, 0, AHEAD_BUCKET, secrets, bucket_mask)
+    for row in range(size):
+        if found >= enough:
+            return row, visited
+        if row + AHEAD_BUCKET < size:
+            coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets) & bucket_mask
+            kept[(row + AHEAD_BUCKET) & (_KEPT - 1)] = coming
+            prefetch(buckets, coming)
+        if row + AHEAD_SLOT < size:
+            prefetch(slots, buckets[kept[(row + AHEAD_SLOT) & (_KEPT - 1)]] & slot_mask)
+        entry = buckets[kept[row & (_KEPT - 1)]]
+        while entry >= head:
+            slot = entry & slot_mask
+            visited += 1
+            if slots[slot, 0] == keys[row] and slots[slot, 1] <= ends[row] and slots[slot, 2] >= starts[row]:
+                counts[row] += 1
+            entry = slots[slot, 3]
+        found += counts[row]
+    return size, visited
+
+
+@kernel
 def wake(chains, head, keys, intervals, reasons, reason):
     """The ids of the entries that wait for this reason and match a row, each once; they wait for nothing any more.
 

@@ -90,6 +90,13 @@ class HashIndex:
         """Set those flags whose row has the key of an entry and an interval that intersects the entry's."""
         chains.find_partners(self._chains, ring.head, keys, intervals, found)
 
+    def count_partners(
+        self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], enough: int, counts: Ints
+    ) -> tuple[int, int]:
+        """Count the entries with the key and time of each row until they are enough; the rows and slots visited."""
+        rows, visited = chains.count_partners(self._chains, ring.head, keys, intervals, enough, counts)
+        return int(rows), int(visited)
+
     def wake(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], reasons: Ints, reason: int) -> Ints:
         """The ids of the entries that wait for a reason and have the key and time of a row; see `chains.wake`."""
         woken: Ints = chains.wake(self._chains, ring.head, keys, intervals, reasons, reason)

@@ -293,9 +293,22 @@ def test_partners_are_found_once_and_what_waits_for_them_wakes_once(seed: int) -
     found = np.arange(25) == 3
     chains.find_partners(made, head, keys, (combos.starts, combos.ends), found)
     assert set(np.flatnonzero(found).tolist()) == {at for at, _ in matches} | {3}
+    counts = np.zeros(25, np.int64)
+    chains.count_partners(made, head, keys, (combos.starts, combos.ends), 1 << 20, counts)
+    assert counts.tolist() == [sum(at == row for row, _ in matches) for at in range(25)]
     reasons = rng.integers(0, 3, 64)
     before = reasons.copy()
     woken = chains.wake(made, head, keys, (combos.starts, combos.ends), reasons, 1)
     wanted = {entry_id for _, entry_id in matches if before[entry_id % 64] == 1}
     assert sorted(woken.tolist()) == sorted(wanted) and wanted
     assert {slot for slot in range(64) if reasons[slot] != before[slot]} == {entry_id % 64 for entry_id in wanted}
+
+
+def test_counting_partners_ends_after_the_row_that_makes_it_enough() -> None:
+    entries = Entries.draw(np.random.default_rng(5), 1, 40, 0, keys=1)
+    made = insert_entries(entries, new_chains(64, 2))
+    keys, always = np.array([entries.keys[1]] * 3), (np.full(3, -(10**9)), np.full(3, 10**9))
+    counts = np.zeros(3, np.int64)
+    assert chains.count_partners(made, entries.head, keys, always, 41, counts) == (2, 80)
+    assert chains.count_partners(made, entries.head, keys, always, 0, counts) == (0, 0)
+    assert counts.tolist() == [40, 40, 0]

@@ -123,6 +123,11 @@ class Checks:
         found._stages += self._stages
         return found
 
+    @property
+    def only_confirm_keys(self) -> bool:
+        """Whether nothing is tested but that what has one hash is one key, which hardly ever fails."""
+        return all(isinstance(check, SameCodes | SameValues) for stage in self._stages for check in stage)
+
     def apply(self, block: Block, end: int) -> None:
         """Keep of the combinations between ``block.count`` and `end` those that pass; they count from now on."""
         first = block.count

@@ -1,7 +1,8 @@
 """Some rows of each chunk probe the windows at the other ends of their edges, and what they find is counted.
 
 A sample costs as much as a small push, so an input is sampled again only after many times the rows of its last sample
-have come. What a row may find has no bound; a sample ends early once it has found or tried enough.
+have come. What a row may find has no bound; a sample ends early once it has found or tried enough. Over most edges
+whoever has the key of a row is its partner: then partners are only counted, else they are joined as a probe does.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ import pyarrow.types as pat
 from numpy.typing import NDArray
 
 from midstream.cql.model import Query
-from midstream.engine.joins.access import HashPath, LoopPath
-from midstream.engine.joins.checks import checks_of_join
+from midstream.engine.joins.access import HashPath, LoopPath, Path
+from midstream.engine.joins.checks import Checks, checks_of_join
 from midstream.engine.joins.combos import Block, Delta
 from midstream.engine.joins.matching import join_with
 from midstream.engine.routing.edges import Edge, path_along
 from midstream.engine.routing.rates import MatchRates
 from midstream.kernels.types import Layout
 from midstream.state.indexes import Ints
-from midstream.state.window import BaseWindow
+from midstream.state.window import BaseWindow, composite
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ Floats = NDArray[np.float64]
 _SAMPLE, _SHARE = 128, 1 / 64
 #: Rows that come between two samples of an input, for each row sampled lately and each of its edges.
 _ROWS_PER_SAMPLED = 8
-#: Rows that are probed at a time, and what they may find and try before the sample ends.
+#: Rows that are joined at a time, and what they may find and try before the sample ends.
 _PIECE = 32
 _ENOUGH = 1 << 14
 #: Where only a loop leads to partners: rows of the sample, and the rows of the window that they try.
@@ -105,9 +106,25 @@ class _Probe:
 
     def count(self, delta: Delta, places: Ints) -> tuple[Ints, Floats]:
         """Which of the rows at these places were probed, and how many partners each of them has."""
-        window = self._window
-        at = 1 if len(self._paths) > 1 and self._edge.classes not in window.hash_indexes else 0
+        at = 0 if self._edge.classes in self._window.hash_indexes else -1
         path, checks = self._paths[at], self._checks[at]
+        if at == 0 and checks.only_confirm_keys:
+            return self._count_by_key(delta, places)
+        return self._count_pairs(path, checks, delta, places)
+
+    def _count_by_key(self, delta: Delta, places: Ints) -> tuple[Ints, Floats]:
+        """The usual case: whoever has the key is a partner, and has only to be counted."""
+        window, classes = self._window, self._edge.classes
+        keys = composite([delta.codes(number)[places] for number in classes])
+        intervals = delta.combos.starts[places], delta.combos.ends[places]
+        partners = np.zeros(len(places), np.int64)
+        probed, visited = window.hash_indexes[classes].count_partners(window.ring(), keys, intervals, _ENOUGH, partners)
+        window.meter.slots_visited += visited
+        return np.arange(probed), partners[:probed].astype(np.float64)
+
+    def _count_pairs(self, path: Path, checks: Checks, delta: Delta, places: Ints) -> tuple[Ints, Floats]:
+        """Join some rows with the window as a probe does, and count the pairs."""
+        window = self._window
         first, share = None, 1.0
         taken = np.arange(len(places))
         if isinstance(path, LoopPath):
