@@ -21,7 +21,7 @@ _FEW = 8
 
 
 class MatchRates:
-    """The rates of the edges that somebody watches. `chunk` counts chunks; `version` changes with a settled rate."""
+    """The rates of the edges that somebody watches. `chunk` counts chunks."""
 
     #: Sampled rows of both ends together from which on an edge is known.
     least_sampled = 32
@@ -31,7 +31,7 @@ class MatchRates:
     def __init__(self, seed: int = 0, cell: int = 0):
         self.seed, self.cell = seed, cell
         self.chunk = 0
-        self.version = 0
+        self._changes = 0
         self._watched: dict[Edge, None] = {}
         self._counts: dict[Direction, Count] = {}
         self._sizes: Mapping[int, int] = {}
@@ -65,7 +65,7 @@ class MatchRates:
         )
         if stalled != self.stalled:
             self.stalled = stalled
-            self.version += 1
+            self._changes += 1
         return watched
 
     def _is_stalled(self, number: int) -> bool:
@@ -73,9 +73,9 @@ class MatchRates:
         return self.stalled_after <= silent < self.stalled_until
 
     @property
-    def version_of_classes(self) -> tuple[int, int]:
-        """Changes with whatever decisions go by, classes included."""
-        return self.version, self.by_class.version
+    def version(self) -> tuple[int, int]:
+        """Another one whenever something has changed that decisions go by: a settled rate, classes, a stalled input."""
+        return self._changes, self.by_class.version
 
     def weight(self, direction: Direction) -> float:
         """How much a rate is based on: about the rows that were sampled lately."""
@@ -93,7 +93,7 @@ class MatchRates:
             for direction in edge.directions:
                 rate = self._measured(direction)
                 if rate is not None:
-                    self.version += self._counts.setdefault(direction, Count()).settle(rate)
+                    self._changes += self._counts.setdefault(direction, Count()).settle(rate)
 
     def _measured(self, direction: Direction) -> float | None:
         start, end = direction
@@ -132,4 +132,4 @@ class MatchRates:
         }
         self.by_class.from_json(stored["by_class"])
         self.rows_since, self._last_seen = dict(stored["rows_since"]), dict(stored["last_seen"])
-        self.version += 1
+        self._changes += 1

@@ -51,9 +51,9 @@ class Router:
     def decide(self) -> bool:
         """Decide for the next chunk; whether an order is another than before."""
         self._watch()
-        if self._version == self._rates.version_of_classes and not self.policy.draws:
+        if self._version == self._rates.version and not self.policy.draws:
             return False
-        self._version = self._rates.version_of_classes
+        self._version = self._rates.version
         before = self.orders, self.decision.classes
         self.decision = self.policy.decide(self.field, self._rates)
         stalled = self._stalled()
