@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from midstream.cql.model import Query
 from midstream.engine.executors.known_rows import KnownRows
 from midstream.engine.executors.protocol import Evicting, ExecutorKind, FillCounts, HandedOver, IndexUsed
@@ -116,8 +114,7 @@ class StemsExecutor:
         """The plan, or the order that the routing gives the rows of the largest input and class of the last chunk."""
         if self.router.orders == self._by_plan:
             return self._given
-        largest = max(enumerate(self.router.shares), key=lambda found: found[1])[0]
-        first, *others = self._ways[self._largest][largest].inputs
+        first, *others = self._ways[self._largest][self.router.largest_class].inputs
         tree: Node = Leaf(first)
         for number in others:
             tree = Join(tree, Leaf(number))
@@ -138,20 +135,8 @@ class StemsExecutor:
         for number in sorted(first_new):
             # Rows of inputs with higher numbers have not entered yet, as far as this route is concerned.
             before = {other: first for other, first in first_new.items() if other > number}
-            for route, delta in self._split(number, deltas[number]):
+            for route, delta in self.router.split(self._ways[number], deltas[number]):
                 yield from self._results(route, delta, before)
-
-    def _split(self, number: int, delta: Delta) -> Iterator[tuple[Route, Delta]]:
-        """The routes that rows of an input take, and those that take each."""
-        routes, classes = self._ways[number], self.router.decision.classes
-        numbers = None if classes is None or len(set(map(id, routes))) == 1 else classes.of(delta)
-        if numbers is None:
-            yield routes[0], delta
-            return
-        for route in dict.fromkeys(routes):
-            places = np.flatnonzero(np.isin(numbers, [at for at, other in enumerate(routes) if other is route]))
-            if len(places):
-                yield route, delta.at(places)
 
     def _results(self, route: Route, delta: Delta, before: Mapping[int, int]) -> Iterator[Combos]:
         if len(route.inputs) == 1:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
 
+import numpy as np
+
+from midstream.engine.joins.combos import Delta
+from midstream.engine.routing.classes import KeyClasses
 from midstream.engine.routing.counts import Direction
 from midstream.engine.routing.edges import Edge
 from midstream.engine.routing.policy import Decision, Field, Policy, Weights
@@ -13,6 +18,7 @@ from midstream.plan.tree import Plan
 
 #: All directions, the one that is taken first at the front.
 Order = tuple[Direction, ...]
+Way = TypeVar("Way", bound=Hashable)
 
 
 class Router:
@@ -33,20 +39,35 @@ class Router:
             self._rates.watch(self.field.edges, self.policy.looks_at_content)
 
     @property
-    def order(self) -> Order:
-        """The order of class 0."""
-        return self.orders[0]
+    def classes(self) -> KeyClasses | None:
+        """How rows are told apart, unless they are not."""
+        return self.decision.classes
 
     @property
     def shares(self) -> Sequence[float]:
         """The share of each class."""
-        classes = self.decision.classes
-        return [1.0] if classes is None else self._rates.by_class.shares(classes.key_class)
+        return [1.0] if self.classes is None else self._rates.by_class.shares(self.classes.key_class)
 
     @property
-    def holds_to_plan(self) -> bool:
-        """Whether nothing but the plan counts."""
-        return not self.policy.looks_at_rates
+    def largest_class(self) -> int:
+        """The number of the class with the largest share."""
+        shares = self.shares
+        return max(range(len(shares)), key=lambda number: shares[number])
+
+    def split(self, ways: Sequence[Way], delta: Delta) -> Sequence[tuple[Way, Delta]]:
+        """The combinations that take each way, where each class of rows has its own; what goes one way is together."""
+        numbers = None
+        if self.classes is not None and len(set(ways)) > 1:
+            numbers = self.classes.of(delta)
+        if numbers is None:
+            return ((ways[0], delta),)
+        parts = []
+        for way in dict.fromkeys(ways):
+            own = [number for number, other in enumerate(ways) if other == way]
+            places = np.flatnonzero(np.isin(numbers, own))
+            if len(places):
+                parts.append((way, delta.at(places)))
+        return parts
 
     def decide(self) -> bool:
         """Decide for the next chunk; whether an order is another than before."""
@@ -54,11 +75,11 @@ class Router:
         if self._version == self._rates.version and not self.policy.draws:
             return False
         self._version = self._rates.version
-        before = self.orders, self.decision.classes
+        before = self.orders, self.classes
         self.decision = self.policy.decide(self.field, self._rates)
         stalled = self._stalled()
         self.orders = tuple(_sort(weights, self.field.by_plan, stalled) for weights in self.decision.weights)
-        has_changed = before != (self.orders, self.decision.classes)
+        has_changed = before != (self.orders, self.classes)
         self.changes += has_changed
         return has_changed
 
@@ -69,7 +90,7 @@ class Router:
     def report(self, plan: Plan, tree: Sequence[Edge], way_of: Callable[[int, int], str]) -> RoutingReport:
         """What users see; it began with `plan`, and `way_of` writes the way that rows of an input and a class take."""
         aliases = plan.aliases
-        inputs = sorted({start for start, _ in self.order})
+        inputs = sorted({start for start, _ in self.field.by_plan})
         ways = [
             StreamRouting(aliases[start], number, way_of(start, number), share, self._reason(aliases, start, number))
             for start in inputs
@@ -84,7 +105,7 @@ class Router:
         )
 
     def _reason(self, aliases: Sequence[str], start: int, number: int) -> str:
-        if self.holds_to_plan:
+        if not self.policy.looks_at_rates:
             return "as the plan says"
         weights = self.decision.weights[number]
         if weights is self.field.by_plan:

@@ -10,10 +10,8 @@ routing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from midstream.cql.model import Query
 from midstream.engine.executors.eddy.moving import Mover
@@ -23,7 +21,6 @@ from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
 from midstream.engine.joins.combos import Delta
 from midstream.engine.routing.choice import Moves, RoutingChoice
-from midstream.engine.routing.classes import KeyClasses
 from midstream.engine.routing.edges import Edge, find_edges, order_edges
 from midstream.engine.routing.policy import Field
 from midstream.engine.routing.report import RoutingReport
@@ -48,28 +45,30 @@ class Guide:
         self.edges = edges
         by_plan = {direction: place for place, edge in enumerate(edges) for direction in edge.directions}
         self.router = Router(choice.policy, Field(edges, edges, by_plan), choice.rates)
-        self._by_plan = self.router.order
-        self.classes: KeyClasses | None = None
+        self._by_plan = self.router.orders
         #: Whether there is memory to move what no probe is about to read; None if memory is not limited.
         self.may_fill: Callable[[], bool] | None = None
-        self.routings: tuple[Routing, ...] = (Routing(edges, self.router.order, off=self._find_off()),)
-        self.mover = Mover(store, self.routings) if moves_entries else None
-        is_staged = self.mover is not None and choice.moves is Moves.IN_STAGES
-        self._stages = Stages(self.mover) if self.mover is not None and is_staged else None
+        #: One for each class of rows.
+        self.routings = tuple(Routing(edges, order, off=self._find_off()) for order in self.router.orders)
+        self.mover: Mover | None = None
+        self._stages: Stages | None = None
         self._trees: TreeSearch | None = None
-        if self.mover is not None and not self.router.holds_to_plan:
-            self._trees = TreeSearch([*edges, *(edge for edge in find_edges(query, store.inputs) if edge not in edges)])
-            if self._trees.has_choice:
-                choice.rates.watch(self._trees.edges)
+        if moves_entries:
+            self.mover = Mover(store, self.routings)
+            if choice.moves is Moves.IN_STAGES:
+                self._stages = Stages(self.mover)
+            if choice.policy.looks_at_rates:
+                self._trees = TreeSearch(tuple(dict.fromkeys((*edges, *find_edges(query, store.inputs)))))
+                if self._trees.has_choice:
+                    choice.rates.watch(self._trees.edges)
         self._largest = edges[0].left if edges else 0
 
     @property
     def plan(self) -> Plan:
         """The plan, or the tree that the routing gives the rows of the largest input of the last chunk."""
-        if self.router.orders == (self._by_plan,):
+        if self.router.orders == self._by_plan:
             return self._given
-        largest = max(enumerate(self.router.shares), key=lambda found: found[1])[0]
-        return replace(self._given, root=self.routings[largest].tree_from(self._largest))
+        return replace(self._given, root=self.routings[self.router.largest_class].tree_from(self._largest))
 
     def decide(self, arrived: Mapping[int, Delta]) -> None:
         """Ask the router which way the rows of a chunk take, and have entries moved after it."""
@@ -85,31 +84,22 @@ class Guide:
 
     def _lay_ways(self) -> None:
         """Make the routing of each class of rows."""
-        first, self.classes = self.router.order, self.router.decision.classes
+        orders, classes = self.router.orders, self.router.classes
         keyed = frozenset[int]()
-        if self.classes is not None:
-            keyed = frozenset(self._query.key_classes[self.classes.key_class].inputs)
+        if classes is not None:
+            keyed = frozenset(self._query.key_classes[classes.key_class].inputs)
         off = self._find_off()
-        self.routings = tuple(Routing(self.edges, order, keyed, first, off) for order in self.router.orders)
+        self.routings = tuple(Routing(self.edges, order, keyed, orders[0], off) for order in orders)
 
     def _find_off(self) -> list[tuple[int, Edge]]:
         return [key for key, stair in self._store.stairs.items() if stair.off is not None]
 
-    def split(self, joined: frozenset[int], delta: Delta) -> Iterator[tuple[Edge, Delta]]:
-        """The edges that combinations of these inputs take, and those that take each; what goes one way is together."""
-        edges = [routing.next_edge(joined) for routing in self.routings]
-        numbers = None if len(set(edges)) == 1 or self.classes is None else self.classes.of(delta)
-        if numbers is None:
-            yield edges[0], delta
-            return
-        for edge in dict.fromkeys(edges):
-            own = [number for number, other in enumerate(edges) if other == edge]
-            places = np.flatnonzero(np.isin(numbers, own))
-            if len(places):
-                yield edge, delta.at(places)
+    def split(self, joined: frozenset[int], delta: Delta) -> Sequence[tuple[Edge, Delta]]:
+        """The edges that combinations of these inputs take, and those that take each."""
+        return self.router.split([routing.next_edge(joined) for routing in self.routings], delta)
 
     def _follow(self, mover: Mover) -> None:
-        mover.follow(self.routings, self.classes)
+        mover.follow(self.routings, self.router.classes)
         if self._stages is not None:
             self._stages.follow(mover.wanted())
         elif self._choice.moves is Moves.AT_ONCE:
@@ -120,7 +110,7 @@ class Guide:
         assert self.mover is not None, "only where entries move can STAIRs be off"
         stair.off = off
         self._lay_ways()
-        self.mover.follow(self.routings, self.classes)
+        self.mover.follow(self.routings, self.router.classes)
         if self._stages is not None:
             self._stages.follow(self.mover.wanted())
 
@@ -173,7 +163,7 @@ class Guide:
         # so that moving could go on for ever.
         most = mover.rows_moved + _LEAST_ROUNDS * mover.count_misplaced() + _MOVED_AT_ONCE
         limit = _MOVED_AT_ONCE if self.may_fill is None else _MOVED_BETWEEN_LOOKS
-        while not mover.is_done and (self.classes is None or mover.rows_moved < most):
+        while not mover.is_done and (self.router.classes is None or mover.rows_moved < most):
             if self.may_fill is not None and not self.may_fill():
                 return
             mover.move_some(limit)
