@@ -23,7 +23,7 @@ from midstream.engine.executors.eddy.guide import Guide
 from midstream.engine.executors.eddy.moving import Mover
 from midstream.engine.executors.eddy.rule import insert
 from midstream.engine.executors.eddy.sizes import stair_stats
-from midstream.engine.executors.eddy.store import StairStore
+from midstream.engine.executors.eddy.store import Crossing, StairStore
 from midstream.engine.executors.known_rows import KnownRows
 from midstream.engine.executors.protocol import Evicting, ExecutorKind, FillCounts, HandedOver, IndexUsed
 from midstream.engine.joins.combos import Block, Delta, emit, make_block
@@ -203,8 +203,8 @@ class EddyExecutor:
         joined = frozenset(delta.inputs)
         sent: Block | None = None
         while True:
-            for edge, part in self.guide.split(joined, delta):
-                yield from self._send_over(edge, joined, part, in_flight, results, spare)
+            for crossing, part in self.guide.split(joined, delta):
+                yield from self._send_over(crossing, part, in_flight, results, spare)
             if sent is not None:
                 spare.give_back(sent)
             while in_flight:
@@ -220,22 +220,17 @@ class EddyExecutor:
 
     def _send_over(
         self,
-        edge: Edge,
-        joined: frozenset[int],
+        crossing: Crossing,
         delta: Delta,
         in_flight: dict[frozenset[int], Block],
         results: Block,
         spare: _SpareBlocks,
     ) -> Iterator[None]:
         """Store combinations at their end of an edge and probe the other; what comes of it is in flight or a result."""
-        store = self.store
-        end = edge.inner_end(joined)
-        insert(store, store.stair(end, edge), delta)
-        dual = store.stair(edge.other(end), edge)
-        dual.probes += len(delta)
-        self.guide.settle(dual, delta)
-        for entries in list(dual.contents()):
-            hop = store.hop(joined, dual, entries)
+        insert(self.store, crossing.own, delta)
+        crossing.dual.probes += len(delta)
+        self.guide.settle(crossing.dual, delta)
+        for hop in crossing.hops():
             if hop.target == self._inputs:
                 yield from hop.matches(delta, results)
                 continue
@@ -245,7 +240,7 @@ class EddyExecutor:
             before = block.count
             for _ in hop.matches(delta, block):
                 raise AssertionError("only a block with a largest size has to be emptied")
-            self.guide.count_found(dual, entries, block.count - before)
+            self.guide.count_found(crossing.dual, hop.entries, block.count - before)
 
     def purge(self, horizon: int) -> None:
         """Forget what can never matter again, after the windows have forgotten their rows."""

@@ -18,7 +18,7 @@ from midstream.engine.executors.eddy.moving import Mover
 from midstream.engine.executors.eddy.routing import Routing
 from midstream.engine.executors.eddy.stages import Stages
 from midstream.engine.executors.eddy.stair import Stair
-from midstream.engine.executors.eddy.store import StairStore
+from midstream.engine.executors.eddy.store import Crossing, StairStore
 from midstream.engine.joins.combos import Delta
 from midstream.engine.routing.choice import Moves, RoutingChoice
 from midstream.engine.routing.edges import Edge, find_edges, order_edges
@@ -41,7 +41,7 @@ class Guide:
     def __init__(self, query: Query, plan: Plan, store: StairStore, choice: RoutingChoice, moves_entries: bool):
         edges = order_edges(store.edges, plan)
         assert edges is not None, "the plan follows the edges"
-        self._query, self._given, self._choice, self._store = query, plan, choice, store
+        self._query, self._given, self._store, self._choice = query, plan, store, choice
         self.edges = edges
         by_plan = {direction: place for place, edge in enumerate(edges) for direction in edge.directions}
         self.router = Router(choice.policy, Field(edges, edges, by_plan), choice.rates)
@@ -50,6 +50,8 @@ class Guide:
         self.may_fill: Callable[[], bool] | None = None
         #: One for each class of rows.
         self.routings = tuple(Routing(edges, order, off=self._find_off()) for order in self.router.orders)
+        #: The way over the next edge, for each class of rows, by the inputs that are joined.
+        self._ways: dict[frozenset[int], tuple[Crossing, ...]] = {}
         self.mover: Mover | None = None
         self._stages: Stages | None = None
         self._trees: TreeSearch | None = None
@@ -90,13 +92,18 @@ class Guide:
             keyed = frozenset(self._query.key_classes[classes.key_class].inputs)
         off = self._find_off()
         self.routings = tuple(Routing(self.edges, order, keyed, orders[0], off) for order in orders)
+        self._ways = {}
 
     def _find_off(self) -> list[tuple[int, Edge]]:
         return [key for key, stair in self._store.stairs.items() if stair.off is not None]
 
-    def split(self, joined: frozenset[int], delta: Delta) -> Sequence[tuple[Edge, Delta]]:
-        """The edges that combinations of these inputs take, and those that take each."""
-        return self.router.split([routing.next_edge(joined) for routing in self.routings], delta)
+    def split(self, joined: frozenset[int], delta: Delta) -> Sequence[tuple[Crossing, Delta]]:
+        """Over which edges combinations of these inputs go, and those that go over each."""
+        ways = self._ways.get(joined)
+        if ways is None:
+            edges = (routing.next_edge(joined) for routing in self.routings)
+            ways = self._ways[joined] = tuple(self._store.crossing(joined, edge) for edge in edges)
+        return self.router.split(ways, delta)
 
     def _follow(self, mover: Mover) -> None:
         mover.follow(self.routings, self.router.classes)

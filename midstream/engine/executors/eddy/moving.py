@@ -41,9 +41,10 @@ class Mover:
     def follow(self, routings: Sequence[Routing], classes: KeyClasses | None) -> None:
         """From now on routings, one for each class of rows, want entries elsewhere."""
         self._classes = classes
-        self._climbs = {key: [routing.climb(*key) for routing in routings] for key in self._store.stairs}
-        self._wanted = {key: frozenset(climb.wanted for climb in climbs) for key, climbs in self._climbs.items()}
-        self._in_order = sorted(self._store.stairs.values(), key=lambda stair: min(map(len, self.wanted_by(stair))))
+        stairs = self._store.stairs
+        self._climbs = {stair: [routing.climb(*key) for routing in routings] for key, stair in stairs.items()}
+        self._wanted = {stair: frozenset(climb.wanted for climb in climbs) for stair, climbs in self._climbs.items()}
+        self._in_order = sorted(stairs.values(), key=lambda stair: min(map(len, self.wanted_by(stair))))
 
     def count_on_from(self, other: Mover) -> None:
         """Add what another mover has counted."""
@@ -51,13 +52,13 @@ class Mover:
         self.entries_made += other.entries_made
         self.found += other.found
 
-    def wanted(self) -> dict[tuple[int, Edge], frozenset[frozenset[int]]]:
+    def wanted(self) -> dict[Stair, frozenset[frozenset[int]]]:
         """The sets of inputs of the entries that each STAIR should hold."""
         return self._wanted
 
     def wanted_by(self, stair: Stair) -> frozenset[frozenset[int]]:
         """The sets of inputs of the entries that a STAIR should hold, for rows of one class or another."""
-        return self._wanted[stair.stream, stair.edge]
+        return self._wanted[stair]
 
     def misplaced(self, stair: Stair) -> list[frozenset[int]]:
         """The sets of inputs that a STAIR has entries of and does not want."""
@@ -100,7 +101,7 @@ class Mover:
         """Whether no loop leads to the entries of a STAIR, nor to those that they would be joined with."""
         if stair.path.access is Access.LOOP:
             return False
-        climbs = self._climbs[stair.stream, stair.edge]
+        climbs = self._climbs[stair]
         duals = (
             self._beyond(inputs, via) for climb in climbs for inputs, via in zip(climb.sets, climb.edges, strict=False)
         )
@@ -142,7 +143,7 @@ class Mover:
 
     def _move(self, stair: Stair, rows: Ints) -> None:
         """Move all misplaced entries of a STAIR that have one of these rows of its input, each class on its way."""
-        climbs = self._climbs[stair.stream, stair.edge]
+        climbs = self._climbs[stair]
         numbers = None
         if len(rows) and self._classes is not None:
             numbers = self._classes.of(Delta.of_rows(stair.stream, rows, self._store.windows))

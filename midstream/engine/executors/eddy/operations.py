@@ -67,12 +67,10 @@ def cut_down(store: StairStore, delta: Delta, part: frozenset[int]) -> Delta:
 
 def send_over(store: StairStore, delta: Delta, via: Edge) -> Iterator[Delta]:
     """Store combinations at their end of an edge and probe the other; what they become, by sets of inputs."""
-    joined = frozenset(delta.inputs)
-    end = via.inner_end(joined)
-    insert(store, store.stair(end, via), delta)
-    dual = store.stair(via.other(end), via)
-    for inputs in list(dual.contents()):
-        found = store.select_live(store.hop(joined, dual, inputs).all_matches(delta))
+    crossing = store.crossing(frozenset(delta.inputs), via)
+    insert(store, crossing.own, delta)
+    for hop in crossing.hops():
+        found = store.select_live(hop.all_matches(delta))
         if len(found):
             store.marks.add(found)
             yield found

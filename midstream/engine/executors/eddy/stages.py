@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from midstream.engine.executors.eddy.moving import Mover
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.joins.combos import Delta
-from midstream.engine.routing.edges import Edge
 
 #: What moving a row costs beside the combinations that it makes, in such.
 _PRICE = 2.0
@@ -52,14 +51,14 @@ class Stages:
 
     def __init__(self, mover: Mover):
         self._mover = mover
-        self._accounts: dict[tuple[int, Edge], _Account] = {}
+        self._accounts: dict[Stair, _Account] = {}
         self._chunk = 0
         self.follow(mover.wanted())
 
-    def follow(self, wanted: Mapping[tuple[int, Edge], frozenset[frozenset[int]]]) -> None:
+    def follow(self, wanted: Mapping[Stair, frozenset[frozenset[int]]]) -> None:
         """The STAIRs want these sets of inputs from now on."""
-        for key, sets in wanted.items():
-            account = self._accounts.setdefault(key, _Account(sets))
+        for stair, sets in wanted.items():
+            account = self._accounts.setdefault(stair, _Account(sets))
             if account.wanted != sets:
                 is_soon = account.changed and self._chunk - account.changed < _SOON
                 account.factor = min(_DEAREST, 2 * account.factor) if is_soon else max(1.0, account.factor / 2)
@@ -71,22 +70,22 @@ class Stages:
 
     def is_misplaced(self, stair: Stair, inputs: frozenset[int]) -> bool:
         """Whether a STAIR does not want entries of these inputs."""
-        return inputs not in self._accounts[stair.stream, stair.edge].wanted
+        return inputs not in self._accounts[stair].wanted
 
     def lose(self, stair: Stair, count: int) -> None:
         """So many combinations have come up from misplaced entries of a STAIR."""
-        self._accounts[stair.stream, stair.edge].lost += count
+        self._accounts[stair].lost += count
 
     def begin_anew(self, stair: Stair) -> None:
         """There is no memory for what a STAIR wants: what has been paid until now does not count."""
-        self._accounts[stair.stream, stair.edge].lost = 0.0
+        self._accounts[stair].lost = 0.0
 
     def settle(self, stair: Stair, delta: Delta) -> None:
         """Before a STAIR is probed with this delta, move what the delta touches and has been paid for.
 
         Where only a loop leads to entries, a probe touches all of them; then any will do.
         """
-        account = self._accounts[stair.stream, stair.edge]
+        account = self._accounts[stair]
         if account.rows < self.least_rows:
             return
         moved, found = self._mover.rows_moved, self._mover.found

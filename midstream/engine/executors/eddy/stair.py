@@ -6,7 +6,7 @@ window's own index, and combinations, in one join state for each set of inputs. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -51,13 +51,10 @@ class Stair:
         """What tells it from others over the same spanning tree."""
         return self.stream, self.edge
 
-    def contents(self) -> Iterator[frozenset[int]]:
+    def contents(self) -> list[frozenset[int]]:
         """The sets of inputs that it has entries of."""
-        if len(self.rows):
-            yield self.alone
-        for inputs, state in self.states.items():
-            if len(state):
-                yield inputs
+        found = [inputs for inputs, state in self.states.items() if len(state)]
+        return [self.alone, *found] if len(self.rows) else found
 
     def store(self, delta: Delta) -> None:
         """Add entries, none of which is there in any form."""

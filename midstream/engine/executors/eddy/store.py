@@ -42,7 +42,7 @@ class StairStore:
         self.horizon = int(SMALLEST)
         self._query = query
         self._orders: dict[frozenset[int], tuple[int, ...]] = {}
-        self._hops: dict[tuple[frozenset[int], Edge, frozenset[int]], Hop] = {}
+        self._crossings: dict[tuple[frozenset[int], Edge], Crossing] = {}
 
     def stair(self, stream: int, edge: Edge) -> Stair:
         """The STAIR of an input on an edge."""
@@ -59,14 +59,19 @@ class StairStore:
             left, right = (self.order(side.inputs) for side in sides)
             self._orders.setdefault(join.inputs, left + right)
 
-    def hop(self, joined: frozenset[int], stair: Stair, entries: frozenset[int]) -> Hop:
+    def crossing(self, joined: frozenset[int], edge: Edge) -> Crossing:
+        """How combinations of the inputs `joined` go over an edge that leads out of them."""
+        key = (joined, edge)
+        if key not in self._crossings:
+            end = edge.inner_end(joined)
+            own, dual = self.stair(end, edge), self.stair(edge.other(end), edge)
+            self._crossings[key] = Crossing(self, joined, own, dual)
+        return self._crossings[key]
+
+    def make_hop(self, joined: frozenset[int], stair: Stair, entries: frozenset[int]) -> Hop:
         """How combinations of the inputs `joined` are joined with those entries of a STAIR that have these inputs."""
-        key = (joined, stair.edge, entries)
-        hop = self._hops.get(key)
-        if hop is None:
-            hop = Hop(self._query, self.windows, self.order(joined), stair, self.order(entries))
-            hop.order = self._orders.setdefault(joined | entries, hop.inputs)
-            self._hops[key] = hop
+        hop = Hop(self._query, self.windows, self.order(joined), stair, self.order(entries))
+        hop.order = self._orders.setdefault(joined | entries, hop.inputs)
         return hop
 
     def restore(self, since: Mapping[int, int] | None = None) -> None:
@@ -115,6 +120,23 @@ class StairStore:
         return self.marks.nbytes + sum(stair.nbytes for stair in self.stairs.values())
 
 
+class Crossing:
+    """How combinations of some inputs go over an edge: they are stored in the STAIR `own` and probe its `dual`."""
+
+    def __init__(self, store: StairStore, joined: frozenset[int], own: Stair, dual: Stair):
+        self.own, self.dual = own, dual
+        self._store, self._joined = store, joined
+        self._hops: dict[frozenset[int], Hop] = {}
+
+    def hops(self) -> list[Hop]:
+        """The steps to all entries that the dual has now."""
+        return [self._hops.get(entries) or self._make_hop(entries) for entries in self.dual.contents()]
+
+    def _make_hop(self, entries: frozenset[int]) -> Hop:
+        hop = self._hops[entries] = self._store.make_hop(self._joined, self.dual, entries)
+        return hop
+
+
 class InRows:
     """A row that a window's index has found stands in a STAIR."""
 
@@ -148,7 +170,7 @@ class Hop:
         self.least_block = least_block(stair.path)
         self._layout = Layout(0, len(entries)) if is_left else Layout(len(probing), 0)
         self._checks = checks_of_join(query, left, right, edge.band, windows, edge.classes)
-        self._stair, self._entries = stair, frozenset(entries)
+        self._stair, self.entries = stair, frozenset(entries)
         self._windows = windows
 
     def matches(self, delta: Delta, block: Block) -> Generator[None, None, None]:
@@ -168,7 +190,7 @@ class Hop:
 
     def _found(self, delta: Delta, block: Block) -> Generator[None, None, None]:
         stair = self._stair
-        if self._entries == stair.alone:
+        if self.entries == stair.alone:
             rows, checks = stair.rows, self._checks
             if not rows.is_run:
                 delta = stair.select_probing(delta)
@@ -176,7 +198,7 @@ class Hop:
             ring = stair.window.ring(rows.high, rows.low)
             visited = yield from join_with(stair.row_path, stair.window, ring, delta, self._layout, checks, block)
         else:
-            state = stair.states[self._entries]
+            state = stair.states[self.entries]
             ring = state.ring()
             visited = yield from join_with(stair.path, state, ring, delta, self._layout, self._checks, block)
         stair.window.meter.slots_visited += visited
