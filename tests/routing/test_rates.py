@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from midstream.engine.routing.counts import HALF_LIFE
 from midstream.engine.routing.cumulative import Cumulative
 from midstream.engine.routing.edges import Edge
 from midstream.engine.routing.fixed import Fixed
@@ -43,13 +44,36 @@ def test_a_rate_is_partners_a_row() -> None:
 
 def test_what_is_old_is_forgotten() -> None:
     rates = make_rates(rs=8.0)
+    rates.add((0, 1), HALF_LIFE, 6 * HALF_LIFE)
+    assert rates.weight((0, 1)) == 2 * HALF_LIFE
+    rates.add((0, 1), HALF_LIFE, 5 * HALF_LIFE)
+    rates.settle(EDGES, SIZES)
+    assert rates.rate((0, 1)) == pytest.approx(6.0)
+
+
+def test_what_a_sample_contradicts_is_forgotten_at_once() -> None:
+    rates = make_rates(rs=8.0)
     rates.add((0, 1), 64, 0)
     rates.settle(EDGES, SIZES)
-    assert rates.rate((0, 1)) == pytest.approx(4.0, rel=0.2)
-    for _ in range(10):
-        rates.add((0, 1), 64, 0)
+    assert rates.rate((0, 1)) == 0 and rates.weight((0, 1)) == 64
+
+
+def test_few_partners_more_or_less_are_chance() -> None:
+    rates = make_rates(rs=0.02)
+    before = rates.version
+    for found in (5, 0, 6, 1):
+        rates.add((0, 1), 128, found)
+        rates.settle(EDGES, SIZES)
+    assert rates.version == before and rates.weight((0, 1)) > HALF_LIFE
+
+
+def test_rates_settle_together() -> None:
+    """While windows fill, all rates grow, and what is compared must not be of different times."""
+    rates = make_rates()
+    for direction, found in (((0, 1), 1_200), ((1, 0), 1_400)):
+        rates.add(direction, 1_000, found)
     rates.settle(EDGES, SIZES)
-    assert rates.rate((0, 1)) < 0.1
+    assert rates.rate((0, 1)) == pytest.approx(1.2, rel=0.02) and rates.rate((1, 0)) == pytest.approx(1.4, rel=0.02)
 
 
 def test_few_rows_tell_nothing_yet() -> None:

@@ -61,8 +61,9 @@ class ClassRates:
         for number in np.flatnonzero(rows).tolist():
             count = self._counts.setdefault((key_class, direction, number), Count())
             count.add(int(rows[number]), float(partners[number]))
-            if count.sampled >= 1:
-                self.version += count.settle(count.found / count.sampled)
+            if count.sampled >= 1 and count.has_moved(count.found / count.sampled, count.found):
+                count.settled = count.found / count.sampled
+                self.version += 1
 
     def rate(self, key_class: int, direction: Direction, number: int) -> float | None:
         """The settled rate of a class; None if nothing is known."""

@@ -1,16 +1,24 @@
-"""A decaying count of rows that were sampled and of the partners that they found."""
+"""A count of rows that were sampled and of the partners that they found, which forgets what is old.
+
+It forgets slowly, so that a rate is based on many rows. A sample that what was counted before cannot explain tells that
+the rows have changed: then all of that is forgotten at once.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 #: From one input to another.
 Direction = tuple[int, int]
 
 #: Sampled rows after which what was counted before them weighs half.
-HALF_LIFE = 64
-#: A settled rate holds while the rate is within this factor of it; rates below `_NOTHING` are all the same.
-_TOLERANCE = 1.25
+HALF_LIFE = 256
+#: A sample is a surprise if it is off by more than so many standard deviations, and by more than this factor.
+_DEVIATIONS, _FACTOR = 4.0, 1.5
+#: A settled rate holds while the rate is within this factor of it, or within so many deviations of what it is based on;
+#: rates below `_NOTHING` are all the same.
+_TOLERANCE, _TOLERATED_DEVIATIONS = 1.25, 3.0
 _NOTHING = 0.01
 
 
@@ -23,17 +31,24 @@ class Count:
     settled: float | None = None
 
     def add(self, rows: int, found: float) -> None:
+        if self._is_surprise(rows, found):
+            self.sampled = self.found = 0.0
         kept = 0.5 ** (rows / HALF_LIFE)
         sampled, total = self.sampled * kept + rows, self.found * kept + found
         # A large sample counts for no more than many small ones, so that it is forgotten as soon.
         share = min(1.0, 2 * HALF_LIFE / sampled)
         self.sampled, self.found = sampled * share, total * share
 
-    def settle(self, rate: float) -> bool:
-        """Have decisions go by this rate, if it has moved; whether it has."""
-        if self.settled is not None:
-            ratio = max(rate, _NOTHING) / max(self.settled, _NOTHING)
-            if 1 / _TOLERANCE <= ratio <= _TOLERANCE:
-                return False
-        self.settled = rate
-        return True
+    def _is_surprise(self, rows: int, found: float) -> bool:
+        if self.sampled == 0:
+            return False
+        less, more = sorted((found, self.found / self.sampled * rows))
+        return more > _FACTOR * less and more - less > _DEVIATIONS * sqrt(more)
+
+    def has_moved(self, rate: float, found: float) -> bool:
+        """Whether a rate that is based on so many partners is another than the settled one."""
+        if self.settled is None:
+            return True
+        ratio = max(rate, _NOTHING) / max(self.settled, _NOTHING)
+        tolerance = max(_TOLERANCE, 1 + _TOLERATED_DEVIATIONS / sqrt(max(found, 1.0)))
+        return not 1 / tolerance <= ratio <= tolerance

@@ -3,8 +3,9 @@
 A rate belongs to a direction: rows of R find partners in S at one rate, rows of S in R at another. Where no rows of one
 end have come, its rate follows from that of the other end and the sizes of both windows: both see the same pairs.
 
-Decisions go by *settled* rates, which move only when a rate has moved by more than a quarter: what is left of chance in
-the samples does not change anybody's mind. They are a function of the rows and their chunks alone, never of the clock.
+Decisions go by *settled* rates, which move only when a rate has moved by more than a quarter, and by more than chance
+explains. Then all of them move: rates that are compared are of the same time, also while windows fill and all of them
+grow. They are a function of the rows and their chunks alone, never of the clock.
 """
 
 from __future__ import annotations
@@ -87,23 +88,33 @@ class MatchRates:
         self._counts.setdefault(direction, Count()).add(rows, found)
 
     def settle(self, edges: Iterable[Edge], sizes: Mapping[int, int]) -> None:
-        """Take over the rates that have moved; `sizes` are the rows of the windows, by input."""
+        """Take over the rates if one has moved; `sizes` are the rows of the windows, by input."""
         self._sizes = sizes
+        measured: dict[Direction, float] = {}
+        has_moved = False
         for edge in edges:
             for direction in edge.directions:
-                rate = self._measured(direction)
-                if rate is not None:
-                    self._changes += self._counts.setdefault(direction, Count()).settle(rate)
+                found = self._measure(direction)
+                if found is not None:
+                    measured[direction], partners = found
+                    count = self._counts.setdefault(direction, Count())
+                    has_moved |= count.has_moved(measured[direction], partners)
+        if has_moved:
+            self._changes += 1
+            for direction, rate in measured.items():
+                self._counts[direction].settled = rate
 
-    def _measured(self, direction: Direction) -> float | None:
+    def _measure(self, direction: Direction) -> tuple[float, float] | None:
+        """The rate, and how many partners it is based on; None if too few rows were sampled."""
         start, end = direction
         own, other = self._counts.get(direction, Count()), self._counts.get((end, start), Count())
         if own.sampled + other.sampled < self.least_sampled:
             return None
         if own.sampled >= _FEW or own.sampled >= other.sampled:
-            return own.found / own.sampled
+            return own.found / own.sampled, own.found
         rows = self._sizes.get(start, 0)
-        return other.found / other.sampled * self._sizes.get(end, 0) / rows if rows else other.found
+        rate = other.found / other.sampled * self._sizes.get(end, 0) / rows if rows else other.found
+        return rate, other.found
 
     def rate(self, direction: Direction) -> float | None:
         """The settled rate; None if nothing is known."""

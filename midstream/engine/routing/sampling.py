@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 #: Rows of a sample: so many, or this share of the rows that have come if that is more.
 _SAMPLE, _SHARE = 128, 1 / 64
-#: Rows that come between two samples of an input, for each row sampled lately and each of its edges.
+#: Rows that come between two samples of an input, for each row of a sample and each of its edges.
 _ROWS_PER_SAMPLED = 8
 #: Rows that are joined at a time, and what they may find and try before the sample ends.
 _PIECE = 32
@@ -61,7 +61,8 @@ class Sampler:
             if not edges:
                 continue
             lately = min(rates.weight((number, edge.other(number))) for edge in edges)
-            if lately < rates.least_sampled or since[number] >= _ROWS_PER_SAMPLED * lately * len(edges):
+            size = min(lately, _SAMPLE)
+            if lately < rates.least_sampled or since[number] >= _ROWS_PER_SAMPLED * size * len(edges):
                 since[number] = 0
                 has_sampled = True
                 self._sample(delta, number, edges)
