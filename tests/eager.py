@@ -9,14 +9,16 @@ from unittest import mock
 from midstream.engine.executors.eddy.stages import Stages
 from midstream.engine.routing.class_rates import ClassRates
 from midstream.engine.routing.content import Content
+from midstream.engine.routing.policy import Field
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.trees import TreeSearch
 
 
 @contextlib.contextmanager
 def eager() -> Iterator[None]:
-    """Routers decide after the first rows, entries move as soon as one is paid for, and other edges cost nothing, and
-    rows are told apart by their keys even where that does not pay.
+    """Routers decide after the first rows, entries move as soon as one is paid for, and other edges cost nothing.
+
+    Other orders than the plan's are taken, and rows told apart by their keys, even where that does not pay.
 
     An input that has no rows in two chunks is stalled.
     """
@@ -27,5 +29,6 @@ def eager() -> Iterator[None]:
         mock.patch.object(TreeSearch, "price", 0.1),
         mock.patch.object(ClassRates, "needed", 4),
         mock.patch.object(Content, "worth", 2.0),
+        mock.patch.object(Field, "worth", 2.0),
     ):
         yield

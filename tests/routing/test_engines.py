@@ -98,11 +98,11 @@ def test_a_plan_pins_and_a_routing_lets_go(executor: str, wanted: Any) -> None:
     found = run(engine, 0, 10)
     engine.migrate(PLANS[0])
     assert (engine.routing.policy, str(engine.plan)) == ("fixed", PLANS[0])
-    found += run(engine, 10, 25)
+    found += run(engine, 10, 15)
     assert (engine.routing.policy, str(engine.plan)) == ("fixed", PLANS[0])
     engine.migrate(routing="cumulative")
     assert engine.routing.policy == "cumulative"
-    found += run(engine, 25, PUSHES)
+    found += run(engine, 15, PUSHES)
     assert found == wanted and engine.routing.changes > 0
 
 

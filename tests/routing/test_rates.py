@@ -76,6 +76,13 @@ def test_rates_settle_together() -> None:
     assert rates.rate((0, 1)) == pytest.approx(1.2, rel=0.02) and rates.rate((1, 0)) == pytest.approx(1.4, rel=0.02)
 
 
+def test_the_plan_holds_if_others_save_little() -> None:
+    for few, is_taken in ((0.9, False), (0.5, True)):
+        rates = make_rates(st=few)
+        for policy in (Rank(), Cumulative()):
+            assert Router(policy, make_field(), rates).decide() is is_taken
+
+
 def test_few_rows_tell_nothing_yet() -> None:
     rates = MatchRates()
     rates.add((0, 1), MatchRates.least_sampled - 1, 5)
@@ -119,11 +126,11 @@ def test_rank_goes_where_the_fewest_partners_are() -> None:
 
 
 def test_cumulative_looks_at_all_that_lies_beyond() -> None:
-    """From s, t alone has few partners, but u beyond it has many: r first."""
-    router = Router(Cumulative(), make_field(), make_rates(sr=0.5, st=0.25, tu=4.0))
+    """From t, s alone has few partners, but r beyond it has many: u first."""
+    router = Router(Cumulative(), make_field(), make_rates(ts=0.25, sr=4.0, tu=0.5))
     assert router.decide()
-    assert router.decision.weights[0][1, 2] == pytest.approx(1.0)
-    assert router.orders[0].index((1, 0)) < router.orders[0].index((1, 2))
+    assert router.decision.weights[0][2, 1] == pytest.approx(1.0)
+    assert router.orders[0].index((2, 3)) < router.orders[0].index((2, 1))
 
 
 def test_fixed_never_changes() -> None:

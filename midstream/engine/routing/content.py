@@ -29,7 +29,7 @@ class Content:
         known = field.rates(rates)
         if known is None:
             return Decision((field.by_plan,))
-        common = known | accumulate(field.tree, known)
+        common = field.weigh(known | accumulate(field.tree, known), known)
         best, least = Decision((common,)), self.worth
         for key_class, classes in sorted(rates.by_class.classes.items()):
             of_classes = [_rates_of(rates, key_class, number, known) for number in range(len(classes))]

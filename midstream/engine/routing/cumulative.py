@@ -28,7 +28,7 @@ class Cumulative:
         known = field.rates(rates)
         if known is None:
             return Decision((field.by_plan,))
-        return Decision((known | accumulate(field.tree, known),))
+        return Decision((field.weigh(known | accumulate(field.tree, known), known),))
 
 
 def accumulate(tree: Sequence[Edge], rates: Mapping[Direction, float]) -> dict[Direction, float]:

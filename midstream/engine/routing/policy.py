@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from midstream.engine.routing.classes import KeyClasses
 from midstream.engine.routing.counts import Direction
 from midstream.engine.routing.edges import Edge
 from midstream.engine.routing.rates import MatchRates
+from midstream.engine.routing.trees import expect_work
 
 Weights = Mapping[Direction, float]
 
@@ -29,6 +30,8 @@ class Field:
     edges: tuple[Edge, ...]
     tree: tuple[Edge, ...]
     by_plan: Weights
+    #: Another order than the plan's is taken if it leaves less than this share of the work to rows of some input.
+    worth: ClassVar[float] = 0.8
 
     def rates(self, rates: MatchRates) -> dict[Direction, float] | None:
         """The rates of all directions; None as long as one is not known."""
@@ -40,6 +43,14 @@ class Field:
                     return None
                 found[direction] = rate
         return found
+
+    def weigh(self, weights: Weights, rates: Mapping[Direction, float]) -> Weights:
+        """These weights, or the plan's if they save little: to go to and fro between equals would only cost."""
+        for start in {start for start, _ in rates}:
+            by_plan, by_weights = (expect_work(self.edges, rates, {start: 1.0}, by) for by in (self.by_plan, weights))
+            if by_weights < self.worth * by_plan:
+                return weights
+        return self.by_plan
 
 
 @runtime_checkable

@@ -18,4 +18,5 @@ class Rank:
     draws = False
 
     def decide(self, field: Field, rates: MatchRates) -> Decision:
-        return Decision((field.rates(rates) or field.by_plan,))
+        known = field.rates(rates)
+        return Decision((field.by_plan if known is None else field.weigh(known, known),))

@@ -109,7 +109,8 @@ class Router:
             return "as the plan says"
         weights = self.decision.weights[number]
         if weights is self.field.by_plan:
-            return "as the plan says, until every edge was seen"
+            is_seen = self.field.rates(self._rates) is not None
+            return f"as the plan says, {'as others save little' if is_seen else 'until every edge was seen'}"
         ends = [end for begin, end in self.orders[number] if begin == start]
         return describe_reason([(aliases[end], weights[start, end]) for end in ends])
 
