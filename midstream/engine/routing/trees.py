@@ -69,25 +69,34 @@ class TreeSearch:
 
     def __init__(self, edges: Sequence[Edge]):
         self.edges = tuple(edges)
+        #: Whether there is more than one spanning tree.
+        self.has_choice = len(edges) >= len({number for edge in edges for number in (edge.left, edge.right)})
+        self._best: tuple[Edge, ...] = ()
+        #: What a row of each input makes on the present tree, and on the best one.
+        self._work_now: Mapping[int, float] = {}
+        self._work_then: Mapping[int, float] = {}
         self._saved = 0.0
         self._factor = 1.0
 
-    @property
-    def has_choice(self) -> bool:
-        """Whether there is more than one spanning tree."""
-        return len(self.edges) >= len({number for edge in self.edges for number in (edge.left, edge.right)})
+    def compare(self, tree: Sequence[Edge], rates: Rates) -> None:
+        """Find the best tree by other rates, or beside another one."""
+        self._best = find_tree(self.edges, rates)
+        inputs = {number for edge in self.edges for number in (edge.left, edge.right)}
+        self._work_now = {number: expect_work(tree, rates, {number: 1.0}) for number in inputs}
+        self._work_then = self._work_now
+        if set(self._best) != set(tree):
+            self._work_then = {number: expect_work(self._best, rates, {number: 1.0}) for number in inputs}
 
-    def find_better(
-        self, tree: Sequence[Edge], rates: Rates, arriving: Mapping[int, float], live_rows: int
-    ) -> tuple[Edge, ...] | None:
+    def find_better(self, arriving: Mapping[int, int], live_rows: int) -> tuple[Edge, ...] | None:
         """A tree that has paid for itself, after rows have arrived while `live_rows` were in the windows; else None."""
-        found = find_tree(self.edges, rates)
-        now, then = expect_work(tree, rates, arriving), expect_work(found, rates, arriving)
-        if set(found) == set(tree) or then > _BETTER * now:
+        now, then = (
+            sum(rows * work[number] for number, rows in arriving.items()) for work in (self._work_now, self._work_then)
+        )
+        if now == 0 or then > _BETTER * now:
             return None
         self._saved += now - then
         if self._saved < self._factor * self.price * live_rows:
             return None
         self._saved = 0.0
         self._factor = min(_DEAREST, 2 * self._factor)
-        return found
+        return self._best

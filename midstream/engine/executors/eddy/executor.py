@@ -187,8 +187,7 @@ class EddyExecutor:
     def _consider_other_edges(self, arrived: Mapping[int, Delta]) -> None:
         """After a chunk, whose rows are in the STAIRs by now, perhaps go over to another spanning tree."""
         if self._known.are_all:
-            live = sum(len(self._windows[number]) for number in self._inputs)
-            better = self.guide.find_better_tree(arrived, live)
+            better = self.guide.find_better_tree(arrived)
             if better is not None:
                 self._go_over(*better)
 

@@ -21,6 +21,7 @@ from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import Crossing, StairStore
 from midstream.engine.joins.combos import Delta
 from midstream.engine.routing.choice import Moves, RoutingChoice
+from midstream.engine.routing.counts import Direction
 from midstream.engine.routing.edges import Edge, find_edges, order_edges
 from midstream.engine.routing.policy import Field
 from midstream.engine.routing.report import RoutingReport
@@ -63,6 +64,9 @@ class Guide:
                 self._trees = TreeSearch(tuple(dict.fromkeys((*edges, *find_edges(query, store.inputs)))))
                 if self._trees.has_choice:
                     choice.rates.watch(self._trees.edges)
+        #: The rates by which trees were compared, and their version.
+        self._known: Mapping[Direction, float] | None = None
+        self._compared: tuple[int, int] | None = None
         self._largest = edges[0].left if edges else 0
 
     @property
@@ -134,17 +138,22 @@ class Guide:
                 if edge.other(end) in self._choice.rates.stalled and limit > 0:
                     limit -= mover.move_some_of(end, edge, limit)
 
-    def find_better_tree(self, arrived: Mapping[int, Delta], live_rows: int) -> tuple[tuple[Edge, ...], Plan] | None:
+    def find_better_tree(self, arrived: Mapping[int, Delta]) -> tuple[tuple[Edge, ...], Plan] | None:
         """Other edges and a plan along them, if they have paid for going over to them."""
         rates, search = self._choice.rates, self._trees
         if search is None or not search.has_choice:
             return None
         rates.watch(search.edges)
-        known = Field(search.edges, self.edges, {}).rates(rates)
+        if self._compared != rates.version:
+            self._compared = rates.version
+            self._known = Field(search.edges, self.edges, {}).rates(rates)
+            if self._known is not None:
+                search.compare(self.edges, self._known)
+        known = self._known
         if known is None:
             return None
-        rows = {number: float(len(delta)) for number, delta in arrived.items()}
-        found = search.find_better(self.edges, known, rows, live_rows)
+        live_rows = sum(len(self._store.windows[number]) for number in self._store.inputs)
+        found = search.find_better({number: len(delta) for number, delta in arrived.items()}, live_rows)
         if found is None:
             return None
         order = tuple(sorted((way for edge in found for way in edge.directions), key=lambda way: (known[way], way)))
