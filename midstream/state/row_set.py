@@ -1,7 +1,7 @@
 """A set of rows of a base window: a run of ids as long as it has no gaps, else a bitmap over them.
 
-Rows enter in the order of their ids and leave at the head, so that most sets are runs, which cost nothing to keep. A
-bitmap is made when the first gap appears, and forgotten when the last one has left.
+Rows enter in the order of their ids, leave at the head, and are taken out from the last one down, so that most sets are
+runs, which cost nothing to keep. A bitmap is made when the first gap appears, and forgotten when the last one has left.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RowSet:
     def has(self, ids: Ints) -> Mask:
         """Which of these ids are in it."""
         inside: Mask = (ids >= self.low) & (ids < self.high)
-        if not self.is_run:
+        if not self.is_run and inside.any():
             inside &= self._bits[np.where(inside, ids - self._base, 0)]
         return inside
 
@@ -58,15 +58,15 @@ class RowSet:
             return np.arange(self.low, self.high)
         return np.flatnonzero(self._bits[self.low - self._base : self.high - self._base]) + self.low
 
-    def first(self, limit: int) -> Ints:
-        """The first ids, up to so many; it looks at no more than it needs to."""
-        end, found = self.low, np.empty(0, np.int64)
+    def last(self, limit: int) -> Ints:
+        """The last ids, up to so many; it looks at no more than it needs to."""
+        found: Ints = np.empty(0, np.int64)
         size = limit
         while len(found) < min(limit, self._count):
-            size, end = 2 * size, min(self.low + size, self.high)
-            found = np.arange(self.low, end)
+            found = np.arange(max(self.low, self.high - size), self.high)
             found = found[self.has(found)]
-        return found[:limit]
+            size *= 2
+        return found[-limit:]
 
     def add_run(self, first: int, last: int) -> None:
         """Add all ids from `first` on and below `last`."""
@@ -74,8 +74,8 @@ class RowSet:
             return
         if self._count == 0:
             self.low, self.high, self._count, self._bits = first, last, last - first, _NO_BITS
-        elif self.is_run and self.low <= first <= self.high:
-            self.high = max(self.high, last)
+        elif self.is_run and first <= self.high and last >= self.low:
+            self.low, self.high = min(self.low, first), max(self.high, last)
             self._count = self.high - self.low
         else:
             self._reach(first, last)
@@ -88,25 +88,30 @@ class RowSet:
         """Add ids, in any order and perhaps some of them twice."""
         if len(ids) == 0:
             return
-        first, last = int(ids.min()), int(ids.max()) + 1
-        if last - first == len(ids) and (ids[1:] > ids[:-1]).all():
+        ids = _in_order(ids)
+        first, last = int(ids[0]), int(ids[-1]) + 1
+        if last - first == len(ids):
             self.add_run(first, last)
             return
         if self._count == 0:
             self.low = self.high = first
         self._reach(first, last)
-        new = np.unique(ids[~self._bits[ids - self._base]])
+        new = ids[~self._bits[ids - self._base]]
         self._bits[new - self._base] = True
         self._count += len(new)
         self._settle()
 
     def discard(self, ids: Ints) -> None:
         """Take ids out; those that are not in it stay out."""
-        there = np.unique(ids[self.has(ids)])
+        there = _in_order(ids[self.has(ids)])
         if len(there) == 0:
             return
         if len(there) == self._count:
             self._clear()
+            return
+        if self.is_run and there[0] == self.high - len(there):
+            self.high -= len(there)
+            self._count -= len(there)
             return
         self._reach(self.low, self.high)
         self._bits[there - self._base] = False
@@ -167,10 +172,17 @@ class RowSet:
         self.low, self.high = low, high
 
     def _settle(self) -> None:
-        """Begin at the first id; a set without gaps needs no bitmap."""
+        """Begin at the first id and end at the last; a set without gaps needs no bitmap."""
         if self._count == 0:
             self._clear()
         elif len(self._bits):
-            self.low += int(np.argmax(self._bits[self.low - self._base : self.high - self._base]))
+            bits = self._bits[self.low - self._base : self.high - self._base]
+            self.high -= int(np.argmax(bits[::-1]))
+            self.low += int(np.argmax(bits))
             if self.is_run:
                 self._bits = _NO_BITS
+
+
+def _in_order(ids: Ints) -> Ints:
+    """The ids in their order, each of them once, as they are most of the time already."""
+    return ids if (ids[1:] > ids[:-1]).all() else np.unique(ids)

@@ -18,7 +18,9 @@ def check(rows: RowSet, wanted: set[int], tail: int) -> None:
     assert rows.has(ids).tolist() == [row in wanted for row in ids.tolist()]
     assert rows.is_run == (rows.high - rows.low == len(wanted))
     if wanted:
-        assert rows.low == min(wanted) and rows.high > max(wanted)
+        assert rows.low == min(wanted) and rows.high == max(wanted) + 1
+    for limit in (1, 3, 100):
+        assert rows.last(limit).tolist() == sorted(wanted)[-limit:]
     if rows.is_run:
         assert rows.nbytes == 0
 
@@ -29,7 +31,7 @@ def test_it_holds_what_was_put_in_and_not_taken_out(seed: int) -> None:
     rows, wanted = RowSet(), set[int]()
     head = tail = 1
     for _ in range(120):
-        step = rng.choice(["enter", "enter", "pass", "add", "discard", "forget", "renumber"])
+        step = rng.choice(["enter", "enter", "pass", "add", "discard", "take last", "forget", "renumber"])
         if step == "enter":  # the usual way: new rows, all of them
             count = rng.randrange(6)
             rows.add_run(tail, tail + count)
@@ -45,6 +47,10 @@ def test_it_holds_what_was_put_in_and_not_taken_out(seed: int) -> None:
             chosen = [rng.randrange(head, tail + 3) for _ in range(rng.choice([1, 4, 40]))]
             rows.discard(np.array(chosen, np.int64))
             wanted -= set(chosen)
+        elif step == "take last":
+            taken = rows.last(rng.choice([1, 4]))
+            rows.discard(taken)
+            wanted -= set(taken.tolist())
         elif step == "forget":
             head = min(tail, head + rng.choice([1, 5, 20]))
             rows.forget(head)
@@ -67,3 +73,6 @@ def test_a_run_needs_no_bitmap() -> None:
     assert rows.nbytes > 0
     rows.forget(601)
     assert rows.is_run and rows.nbytes == 0
+    rows.discard(np.arange(900, 1_000))
+    rows.add(np.arange(550, 601))
+    assert (rows.low, rows.high, rows.is_run, rows.nbytes) == (550, 900, True, 0)

@@ -187,6 +187,19 @@ def select(combos: Combos, places: Ints) -> Combos:
     return Combos(combos.rows[places], combos.starts[places], combos.ends[places])
 
 
+def find_distinct(rows: Ints) -> Ints:
+    """The places of the rows of a matrix that are not equal to an earlier one, in their order.
+
+    >>> find_distinct(np.array([[1, 2], [0, 5], [1, 2], [1, 1]])).tolist()
+    [0, 1, 3]
+    """
+    order = np.lexsort(rows.T)  # which leaves equal ones in their order
+    ordered = rows[order]
+    is_first = np.ones(len(rows), np.bool_)
+    is_first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    return np.sort(order[is_first])
+
+
 def heads_of(windows: Sequence[BaseWindow]) -> Mapping[int, int]:
     """The first id that each window holds."""
     return {number: window.head for number, window in enumerate(windows)}

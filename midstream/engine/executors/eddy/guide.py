@@ -136,7 +136,7 @@ class Guide:
         for edge in self.edges:
             for end in (edge.left, edge.right):
                 if edge.other(end) in self._choice.rates.stalled and limit > 0:
-                    limit -= mover.move_some_of(end, edge, limit)
+                    limit -= mover.move_some_of(self._store.stair(end, edge), limit)
 
     def find_better_tree(self, arrived: Mapping[int, Delta]) -> tuple[tuple[Edge, ...], Plan] | None:
         """Other edges and a plan along them, if they have paid for going over to them."""
@@ -162,7 +162,7 @@ class Guide:
     def settle(self, stair: Stair, delta: Delta) -> None:
         """A STAIR is about to be probed: move what has to be moved before."""
         if self._stages is not None:
-            self._stages.settle(stair, delta)
+            self._stages.settle(stair)
         elif self.mover is not None:
             self.mover.settle(stair, delta)
 

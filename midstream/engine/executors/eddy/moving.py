@@ -86,8 +86,8 @@ class Mover:
                 if inputs not in wanted and len(state) == 0:
                     del stair.states[inputs]
 
-    def settle(self, stair: Stair, delta: Delta, limit: int | None = None) -> None:
-        """Move the entries of a STAIR that a probe with this delta touches; with a limit, of so many rows.
+    def settle(self, stair: Stair, delta: Delta) -> None:
+        """Move the entries of a STAIR that a probe with this delta touches.
 
         If only a loop leads to entries, here or where they would be promoted, everything would be touched: then the
         probe goes on with what there is.
@@ -95,7 +95,7 @@ class Mover:
         misplaced = self.misplaced(stair)
         if misplaced and self.is_found_by_key(stair):
             touched = np.unique(np.concatenate([stair.find_touched(inputs, delta) for inputs in misplaced]))
-            self._move(stair, touched[:limit])
+            self._move(stair, touched)
 
     def is_found_by_key(self, stair: Stair) -> bool:
         """Whether no loop leads to the entries of a STAIR, nor to those that they would be joined with."""
@@ -118,9 +118,8 @@ class Mover:
                 return moved
         return 0
 
-    def move_some_of(self, stream: int, edge: Edge, limit: int) -> int:
+    def move_some_of(self, stair: Stair, limit: int) -> int:
         """Move up to so many rows of one STAIR, if keys lead to all that it builds on; how many there were."""
-        stair = self._store.stair(stream, edge)
         return self._move_first(stair, limit) if self.is_found_by_key(stair) else 0
 
     def _move_first(self, stair: Stair, limit: int) -> int:
@@ -133,9 +132,12 @@ class Mover:
         return 0
 
     def _choose(self, stair: Stair, inputs: frozenset[int], limit: int) -> Ints:
-        """Rows of a STAIR's input that stand in entries of these inputs; of combinations, those that are not dead."""
+        """Rows of a STAIR's input that stand in entries of these inputs; of combinations, those that are not dead.
+
+        The newest rows that stand alone come first: they stay the longest.
+        """
         if inputs == stair.alone:
-            return stair.rows.first(limit)
+            return stair.rows.last(limit)
         state = stair.states[inputs]
         # What has been moved or is dead leaves the head, so that no choice looks at it again.
         state.purge(self._store.horizon, heads_of(self._store.windows))

@@ -16,7 +16,7 @@ import numpy as np
 from midstream.engine.executors.eddy.rule import insert
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
-from midstream.engine.joins.combos import Delta, select
+from midstream.engine.joins.combos import Delta, find_distinct, select
 from midstream.engine.routing.edges import Edge
 from midstream.kernels.types import LARGEST, SMALLEST, Combos
 from midstream.state.indexes import Ints
@@ -55,7 +55,8 @@ def cut_down(store: StairStore, delta: Delta, part: frozenset[int]) -> Delta:
         return delta
     order = store.order(part)
     columns = [delta.inputs.index(number) for number in order]
-    rows = np.unique(delta.combos.rows[:, columns], axis=0)
+    rows = delta.combos.rows[:, columns]
+    rows = rows[find_distinct(rows)]
     starts, ends = np.full(len(rows), SMALLEST), np.full(len(rows), LARGEST)
     for column, number in enumerate(order):
         window = store.windows[number]
@@ -82,5 +83,4 @@ def merge(parts: Sequence[Delta]) -> Delta | None:
     if len(there) < 2:
         return there[0] if there else None
     merged = Delta.concatenate(there)
-    _, first = np.unique(merged.combos.rows, axis=0, return_index=True)
-    return merged.with_combos(select(merged.combos, np.sort(first)))
+    return merged.with_combos(select(merged.combos, find_distinct(merged.combos.rows)))

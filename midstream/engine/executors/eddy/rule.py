@@ -17,7 +17,7 @@ import numpy as np
 
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
-from midstream.engine.joins.combos import Delta
+from midstream.engine.joins.combos import Delta, find_distinct
 from midstream.state.indexes import Ints
 
 
@@ -99,5 +99,5 @@ def _select_new(store: StairStore, stair: Stair, delta: Delta) -> Delta:
         state = stair.states[inputs]
         combos = state.combos_at(stair.find(inputs, np.unique(_rows_of(stair, delta))))
         there = combos.rows[store.find_live(state.inputs, combos)]
-    _, first = np.unique(np.concatenate((there, delta.combos.rows)), axis=0, return_index=True)
-    return delta.at(np.sort(first[first >= len(there)]) - len(there))
+    first = find_distinct(np.concatenate((there, delta.combos.rows)))
+    return delta.at(first[first >= len(there)] - len(there))
