@@ -210,19 +210,23 @@ def test_an_eddy_takes_another_routing_but_no_strategy() -> None:
 
 
 def test_what_waits_for_a_stalled_input_is_joined_ahead() -> None:
-    """While t has no rows, s goes to r first, and so does what is stored for t: its next rows find all of it."""
+    """While t has no rows, s goes to r first, and so does what is stored for t: its next rows find all of it.
+
+    It has to come back once before anything is done for it.
+    """
 
     def run_stalled(**options: Any) -> tuple[ms.Engine, int, int]:
         engine = make_engine("stairs", plan=PLANS[1], **options)
-        for at in range(4):
-            engine.push(make_push(at))
-        for at in range(4, 26):
+        for at in range(35):
             push = make_push(at)
-            engine.push({"r": push["r"], "s": push["s"]})
-        if not options:
-            assert {way.order for way in engine.routing.streams if way.alias == "s"} == {"((s r) t)"}
+            has_all = at in (0, 1, 11)
+            engine.push(push if has_all else {"r": push["r"], "s": push["s"]})
+            if not options and at in (10, 34):
+                assert {way.order for way in engine.routing.streams if way.alias == "s"} == {"((s r) t)"}
+                waiting = [state.rows for state in engine.stats().states if state.name == "s to t: s"]
+                assert (waiting > [0]) == (at == 10)
         before = engine.stats().work.slots_visited
-        found = engine.push({"t": make_push(30)["t"]}).num_rows
+        found = engine.push({"t": make_push(40)["t"]}).num_rows
         return engine, found, engine.stats().work.slots_visited - before
 
     routed, found, work = run_stalled()

@@ -44,6 +44,8 @@ class MatchRates:
         #: The last chunk in which each input has had rows, and the inputs that have had none for long.
         self._last_seen: dict[int, int] = {}
         self.stalled: frozenset[int] = frozenset()
+        #: The inputs that were stalled once and have come back.
+        self._came_back: set[int] = set()
 
     def watch(self, edges: Iterable[Edge], by_class: bool = False) -> None:
         """Have these edges sampled in the next chunk, perhaps by class; who wants to know more asks again."""
@@ -60,6 +62,7 @@ class MatchRates:
         self._watched = {edge: None for edge in watched if inputs.isdisjoint((edge.left, edge.right))}
         self.counts_classes = self._watches_classes
         self._watches_classes &= bool(self._watched)
+        self._came_back |= {number for number in inputs if self._silence(number) >= self.stalled_after}
         self._last_seen |= dict.fromkeys(inputs, self.chunk)
         stalled = frozenset(
             number for edge in watched for number in (edge.left, edge.right) if self._is_stalled(number)
@@ -70,8 +73,16 @@ class MatchRates:
         return watched
 
     def _is_stalled(self, number: int) -> bool:
-        silent = self.chunk - self._last_seen.get(number, self.chunk)
-        return self.stalled_after <= silent < self.stalled_until
+        return self.stalled_after <= self._silence(number) < self.stalled_until
+
+    def _silence(self, number: int) -> int:
+        """The chunks since an input has had rows; 0 if it never had any."""
+        return self.chunk - self._last_seen.get(number, self.chunk)
+
+    @property
+    def awaited(self) -> Set[int]:
+        """Stalled inputs that have come back before. One that stalls for the first time may as well have ended."""
+        return self.stalled & self._came_back
 
     @property
     def version(self) -> tuple[int, int]:
@@ -132,6 +143,7 @@ class MatchRates:
             "counts": counts,
             "rows_since": sorted(self.rows_since.items()),
             "last_seen": sorted(self._last_seen.items()),
+            "came_back": sorted(self._came_back),
             "by_class": self.by_class.to_json(),
         }
 
@@ -143,4 +155,5 @@ class MatchRates:
         }
         self.by_class.from_json(stored["by_class"])
         self.rows_since, self._last_seen = dict(stored["rows_since"]), dict(stored["last_seen"])
+        self._came_back = set(stored["came_back"])
         self._changes += 1

@@ -1,8 +1,9 @@
 """What an eddy goes by: the router's decision for each chunk, and what becomes of entries that it wants elsewhere.
 
 Where entries move at all, they do so as the choice of routing says: at once when the router has decided, when a probe
-is about to touch them, or in stages. While an input has no rows for some chunks, the others' rows go to it last, and
-what is stored for it is joined ahead, some rows in every chunk: then it is there when the input comes again.
+is about to touch them, or in stages. While an input has no rows for some chunks, the others' rows go to it last. If it
+has come back after such a pause before, what is stored for it is joined ahead, some rows in every chunk: then it is
+there when the input comes again.
 
 Where memory is limited, nothing is joined ahead near the limit. STAIRs may be off, and hold rows alone, whatever the
 routing.
@@ -85,7 +86,7 @@ class Guide:
                 self._follow(self.mover)
         if self._stages is not None:
             self._stages.next_chunk()
-        if self.mover is not None and self._choice.rates.stalled and (self.may_fill is None or self.may_fill()):
+        if self.mover is not None and self._choice.rates.awaited and (self.may_fill is None or self.may_fill()):
             self._join_ahead(self.mover, sum(map(len, arrived.values())))
 
     def _lay_ways(self) -> None:
@@ -133,9 +134,10 @@ class Guide:
 
     def _join_ahead(self, mover: Mover, limit: int) -> None:
         """Move what waits for an input that has no rows, up to so many rows."""
+        awaited = self._choice.rates.awaited
         for edge in self.edges:
             for end in (edge.left, edge.right):
-                if edge.other(end) in self._choice.rates.stalled and limit > 0:
+                if edge.other(end) in awaited and limit > 0:
                     limit -= mover.move_some_of(self._store.stair(end, edge), limit)
 
     def find_better_tree(self, arrived: Mapping[int, Delta]) -> tuple[tuple[Edge, ...], Plan] | None:
