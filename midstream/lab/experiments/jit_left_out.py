@@ -30,7 +30,7 @@ from midstream.state.window import BaseWindow
 _PURGES_A_LOOK = 4
 
 
-@dataclass
+@dataclass(frozen=True)
 class LeftOut:
     """Combinations made without a partner that mark-result feedback might save; entries that mid-life could remove.
 
@@ -40,6 +40,14 @@ class LeftOut:
     without_partner: int = 0
     outlived: int = 0
     entries: int = 0
+
+    def __add__(self, other: LeftOut) -> LeftOut:
+        return LeftOut(
+            self.without_partner + other.without_partner, self.outlived + other.outlived, self.entries + other.entries
+        )
+
+    def __sub__(self, other: LeftOut) -> LeftOut:
+        return self + LeftOut(-other.without_partner, -other.outlived, -other.entries)
 
 
 class CountingTree(Tree):
@@ -67,7 +75,7 @@ class CountingExecutor(TreeExecutor):
             parent = self._parents[id(node)]
             if len(node.inputs) > 2 and node is lazy_side(parent):
                 found = _find_partners(part, parent.other(node))
-                self.left_out.without_partner += len(part) - int(np.count_nonzero(found))
+                self.left_out += LeftOut(without_partner=int(np.count_nonzero(~found)))
             yield part
 
     def purge(self, horizon: int) -> None:
@@ -91,8 +99,10 @@ class CountingExecutor(TreeExecutor):
                 node = self._parents[id(node)]
                 columns = [node.inputs.index(number) for number in waiting.node.inputs]
                 outlived[id(node)] |= np.isin(_as_keys(held[id(node)][:, columns]), _as_keys(lacking))
-        self.left_out.entries += sum(len(rows) for rows in held.values())
-        self.left_out.outlived += sum(int(np.count_nonzero(mask)) for mask in outlived.values())
+        self.left_out += LeftOut(
+            outlived=sum(int(np.count_nonzero(mask)) for mask in outlived.values()),
+            entries=sum(len(rows) for rows in held.values()),
+        )
 
     def _find_lacking(self, waiting: Waiting, horizon: int, heads: Mapping[int, int]) -> Ints:
         """The rows or combinations of a node that do not wait, though they have no partner any more."""

@@ -12,14 +12,15 @@ from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.tree import Tree, TreeExecutor
 from midstream.engine.stats import EngineStats
 from midstream.lab.definition import Settings
-from midstream.lab.experiments.jit_left_out import CountingTree, left_out_of
+from midstream.lab.experiments.jit_left_out import CountingTree, LeftOut, left_out_of
 from midstream.lab.experiments.jit_streams import Setting, Streams
 from midstream.lab.nested_loops import NestedLoops, count_pairs
 from midstream.lab.race import Contender, Lane, Race
 from midstream.state.join_state import JoinState
 
-#: What `demand` is set to; the first one is the paper's REF.
-DEMANDS = ("off", "on")
+#: What `demand` is set to: the paper's REF, and its JIT.
+OFF, ON = "off", "on"
+DEMANDS = (OFF, ON)
 HASH, LOOPS, COUNTED = "hash", "nested loops", "counted"
 _EXECUTORS: dict[str, ExecutorKind] = {HASH: Tree(), LOOPS: NestedLoops()}
 #: Windows of rows in a default run, the first of which is not measured.
@@ -29,12 +30,12 @@ _FULL_MINUTES = 300.0
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one engine took after its first window.
+    """What one engine took after its first window; `seconds` are those for a window of rows.
 
     `made` are the combinations that were stored or had to wait, `most_entries` those that were there at a time, and
     `pairs` those that nested loops looked at. `most_bytes` is what `stats()` counted when that was most; windows, join
-    states and what waits, hidden or suspended, are its parts. The last three are counted by an engine of its own, see
-    `jit_left_out`.
+    states and what waits, hidden or suspended, are its parts. `hidden` to `checks` count the first window, too. The
+    last three are counted by an engine of its own, see `jit_left_out`.
     """
 
     joins: str
@@ -62,6 +63,7 @@ class _Gauge:
     def __init__(self, lane: Lane, joins: str):
         self._lane, self._joins = lane, joins
         self._pairs_before = self._made_before = 0
+        self._left_out_before = LeftOut()
         self._most_entries = 0
         self._largest: EngineStats = lane.engine.stats()
 
@@ -83,6 +85,7 @@ class _Gauge:
 
     def begin(self) -> None:
         self._pairs_before, self._made_before = count_pairs(self._executor), self._count_made()
+        self._left_out_before = left_out_of(self._executor)
 
     def look(self) -> None:
         stats = self._lane.engine.stats()
@@ -93,13 +96,14 @@ class _Gauge:
     def _bytes_of(self, *kinds: str) -> int:
         return sum(state.bytes for state in self._largest.states if state.kind in kinds)
 
-    def read(self) -> Measurement:
+    def read(self, windows: float) -> Measurement:
+        """What was measured, over so many windows of rows."""
         demand = self._lane.engine.stats().demand
-        left_out = left_out_of(self._executor)
+        left_out = left_out_of(self._executor) - self._left_out_before
         return Measurement(
             joins=self._joins,
             demand=self._lane.contender.demand,
-            seconds=self._lane.seconds,
+            seconds=self._lane.seconds / windows,
             pairs=count_pairs(self._executor) - self._pairs_before,
             made=self._count_made() - self._made_before,
             most_entries=self._most_entries,
@@ -136,21 +140,23 @@ def _race(streams: Streams, joins: str, where: str) -> list[Measurement]:
     ]
     names = [joins] * len(contenders)
     if joins == HASH:
-        contenders.append(Contender(COUNTED, executor=CountingTree(), demand=DEMANDS[-1]))
+        contenders.append(Contender(COUNTED, executor=CountingTree(), demand=ON))
         names.append(COUNTED)
     lanes = [Lane(contender, streams.query, streams.setting.plan) for contender in contenders]
     gauges = [_Gauge(lane, name) for lane, name in zip(lanes, names, strict=True)]
-    race, seen, is_measured = Race(lanes), 0, False
+    race, seen, measured = Race(lanes), 0, 0
     for batch in streams.pushes():
-        if not is_measured and seen >= streams.setting.window_rows:
-            is_measured = True
+        is_measured = seen >= streams.setting.window_rows
+        if is_measured and measured == 0:
             race.start_watches()
             for gauge in gauges:
                 gauge.begin()
         race.push(batch)
-        seen += next(iter(batch.values())).num_rows
+        rows = next(iter(batch.values())).num_rows
+        seen += rows
         if is_measured:
+            measured += rows
             for gauge in gauges:
                 gauge.look()
     race.check(streams.answer(), where)
-    return [gauge.read() for gauge in gauges]
+    return [gauge.read(measured / streams.setting.window_rows) for gauge in gauges]
