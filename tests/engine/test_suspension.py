@@ -5,18 +5,23 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 
 import midstream as ms
 from midstream.engine.executors import tree
 from midstream.engine.joins import suspending
+from midstream.engine.joins.evicting import switch_off
+from midstream.engine.joins.nodes import LeafNode
+from midstream.engine.joins.probing import Prober
 from midstream.engine.joins.suspending import Suspender
+from midstream.kernels.types import SMALLEST
 from midstream.migrate import STRATEGIES
 from midstream.state.row_set import RowSet
 
 from ..evictions import evict_some
-from .audit import Count, audit, audit_waiting
+from .audit import Count, audit, audit_waiting, executor_of
 from .small import CASES, RANGES, Small, draw_plan, draw_pushes, same, sorted_rows
 
 CLIQUE = Small(
@@ -180,9 +185,23 @@ def check_case(small: Small, seed: int, steps: int = 40) -> tuple[int, Count]:
             evict_some(engine, rng)
             audit(engine, small, count)
         if rng.random() < events:
+            switch_some(engine, rng)
+            audit(engine, small, count)
+        if rng.random() < events:
             engine = ms.Engine.restore(query, engine.snapshot(), plan=draw_plan(rng, small.size), demand="on")
             audit(engine, small, count)
     return waited, count
+
+
+def switch_some(engine: ms.Engine, rng: random.Random) -> None:
+    """Switch the state of a join off, or on again if one is off."""
+    executor = executor_of(engine)
+    states = [node for node in executor.joins() if node.state is not None]
+    off = [node for node in states if node.is_off]
+    if off:
+        executor.switch_on(rng.choice(off))
+    elif states:
+        executor.switch_off(rng.choice(states))
 
 
 @pytest.mark.parametrize("small", KEYED, ids=lambda case: case.name)
@@ -251,6 +270,56 @@ def forget_that_rows_have_gone_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RowSet, "discard", lambda *_: None)
 
 
+def wake_all_before_any_climbs(patch: pytest.MonkeyPatch) -> None:
+    """Two that wake at two nodes meet on the way, and each brings what they have in common."""
+
+    def wake(suspender: Suspender, join: Any, arrived: Any, sight: Any) -> None:
+        taken = [
+            (waiting, waiting.take(arrived))
+            for waiting in suspender._by_join.get(id(join), ())
+            if len(waiting.state) and len(arrived)
+        ]
+        for waiting, combos in taken:
+            if isinstance(waiting.node, LeafNode):
+                suspender._waiting_rows[waiting.node.number].discard(combos.rows[:, 0])
+        for waiting, combos in taken:
+            suspender._resume(waiting, combos, sight)
+
+    patch.setattr(Suspender, "wake", wake)
+
+
+def let_both_sides_wait(patch: pytest.MonkeyPatch) -> None:
+    """Combinations of both children of a join wait for each other, as JIT was published."""
+    add_waiting, matches = Suspender._add_waiting, Prober.matches
+    suspenders: list[Suspender] = []
+
+    def add_both(suspender: Suspender, query: Any, join: Any) -> None:
+        suspenders.append(suspender)
+        for side in (join.left, join.right):
+            with mock.patch.object(suspending, "lazy_side", lambda node, side=side: side):
+                add_waiting(suspender, query, join)
+
+    def wake_and_match(prober: Prober, join: Any, delta: Any, child: Any, *given: Any) -> Any:
+        for suspender in suspenders:
+            for waiting in suspender._by_join.get(id(join), ()):
+                if waiting.top is child and len(waiting.state) and len(delta):
+                    suspender._resume(waiting, waiting.take(delta), suspending.Sight(*given[1:3], SMALLEST))
+        return matches(prober, join, delta, child, *given)
+
+    patch.setattr(Suspender, "_add_waiting", add_both)
+    patch.setattr(Suspender, "wake", lambda *_: None)
+    patch.setattr(Prober, "matches", wake_and_match)
+
+
+def evict_while_something_waits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(tree.TreeExecutor, "_give_up_waiting", lambda executor: None)
+
+
+def switch_off_while_something_waits(patch: pytest.MonkeyPatch) -> None:
+    """What waits is open in a state that is off, too, but whoever probes the windows instead does not know."""
+    patch.setattr(tree.TreeExecutor, "switch_off", lambda executor, node: switch_off(node))
+
+
 MUTANTS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     climb_without_a_cascade,
     see_new_rows_too_early,
@@ -259,6 +328,10 @@ MUTANTS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     join_rows_that_wait,
     wake_nobody,
     forget_that_rows_have_gone_on,
+    wake_all_before_any_climbs,
+    let_both_sides_wait,
+    evict_while_something_waits,
+    switch_off_while_something_waits,
 )
 
 

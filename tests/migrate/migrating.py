@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import itertools
 import random
@@ -17,11 +16,10 @@ from midstream.engine.executors.protocol import ExecutorKind
 from midstream.migrate import STRATEGIES, Migration, Strategy
 from midstream.migrate.begin import MOST_PLANS
 
-from ..limits import tight
 from ..oracle.batching import batchings
 from ..oracle.cases import make_case
 from ..oracle.compare import Rows
-from ..oracle.run import Expected, Run, Way, expect, make_query
+from ..oracle.run import Expected, Run, Way, expect, make_query, sizes_of
 from ..oracle.spec import Case
 from .changes import EXECUTORS, MIXED, NAMES, SUITABLE, Change, draw_changes, fit_budget
 from .follow import Follower
@@ -178,7 +176,7 @@ def check_seed(
         changes = draw_changes(cut, rng, strategies, executors)
         way = draw_way(cut, rng, executors)
         try:
-            with tight() if way.limited else contextlib.nullcontext():
+            with sizes_of(way):
                 run = MigratingRun(cut, expected, way, query, changes, tally, given, named)
                 run.check()
         except Exception as problem:
@@ -224,6 +222,7 @@ def draw_way(case: Case, rng: random.Random, executors: tuple[str, ...] = ("tree
         evicts=rng.random() < 0.7,
         limited=rng.random() < 0.4,
         demand=rng.choice(["off", "on"]),
+        restless=rng.random() < 0.3,
     )
 
 

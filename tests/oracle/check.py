@@ -124,4 +124,11 @@ def on_executor(way: Way, executor: str, seed: int) -> Way:
     after = tuple(rng.choice([None, None, *executor_names()]) for _ in way.restore_before)
     demand = rng.choice(["off", "on"])
     routing = None if executor == "tree" else rng.choice([None, "fixed", "rank", "cumulative", "lottery", "content"])
-    return dataclasses.replace(way, executor=executor, executors_after=after, demand=demand, routing=routing)
+    return dataclasses.replace(
+        way,
+        executor=executor,
+        executors_after=after,
+        demand=demand,
+        routing=routing,
+        restless=rng.random() < 0.4,
+    )

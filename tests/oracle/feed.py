@@ -114,6 +114,10 @@ def draw_feed(draft: Draft, rng: random.Random, shape: Shape, total: int, big: b
     if shape.ties:
         size, clock.step = max(size, 20), 0.08
     switch_at = rng.randint(1, 4)
+    beside_clock = beside(rng)
+    is_ahead = beside_clock.random() < 0.3 if shape.ahead is None else shape.ahead
+    # Only explicit watermarks are not moved on by rows that are ahead, so that no other becomes late.
+    ahead = beside_clock.choice([0.05, 0.2, 0.4]) if is_ahead and mode in ("explicit", "per stream") else 0.0
     pushes: list[Push] = []
     watermark: int | None = None
     by_stream: dict[str, int] = {}
@@ -123,6 +127,8 @@ def draw_feed(draft: Draft, rng: random.Random, shape: Shape, total: int, big: b
         for _ in range(min(rng.randint(0 if size > 1 else 1, size), total - maker.made)):
             stream = rng.choice([streams[0], streams[-1]] if hot else streams)
             ts: int | None = clock.next()
+            if (watermark is not None or by_stream) and beside_clock.random() < ahead:
+                ts = clock.ahead(beside_clock)
             if late and rng.random() < 0.15:
                 ts = clock.older()
             if rejects and rng.random() < 0.08:
@@ -176,6 +182,10 @@ class _Clock:
 
     def older(self) -> int:
         return self._at(int(self.now) - self.spread - self.rng.randint(1, 12))
+
+    def ahead(self, rng: random.Random) -> int:
+        """A time that the others reach much later: the row keeps its place while those around it die."""
+        return self._at(int(self.now) + rng.choice([5, 20, 60]))
 
     def safe(self, slack: bool = True) -> int:
         """A watermark that makes no later row late."""

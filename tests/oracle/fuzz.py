@@ -43,8 +43,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--self-join", action="store_true", default=None, help="only with a stream under two aliases")
     parser.add_argument("--odd-names", action="store_true", default=None, help="only with names like the engine's own")
     parser.add_argument("--ties", action="store_true", default=None, help="only with many rows at one moment")
+    parser.add_argument("--ahead", action="store_true", default=None, help="only with rows far ahead of the others")
     given = parser.parse_args(arguments)
-    names = ("kind", "windows", "watermarks", "time", "inputs", "rows", "big", "self_join", "ties", "odd_names")
+    names = (
+        "kind",
+        "windows",
+        "watermarks",
+        "time",
+        "inputs",
+        "rows",
+        "big",
+        "self_join",
+        "ties",
+        "odd_names",
+        "ahead",
+    )
     shape = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     start = given.start if given.start is not None else time.time_ns() // 1_000_000 % 10**9 * 1000
     if given.seed is not None:

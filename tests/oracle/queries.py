@@ -37,6 +37,7 @@ class Shape:
     big: bool | None = None
     self_join: bool | None = None  # one stream under two aliases
     ties: bool = False  # many rows of a push, in disorder, at one moment
+    ahead: bool | None = None  # some rows are far ahead of the others, where watermarks allow it
     odd_names: bool | None = None  # columns, aliases and streams called like things inside the engine
     carried: str | None = None  # none: without the column of any type
 

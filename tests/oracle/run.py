@@ -24,6 +24,7 @@ from midstream.state import sizes
 
 from ..evictions import evict_some
 from ..limits import Limits, tight
+from ..restless import restless
 from .accept import Acceptance, accept
 from .compare import Rows, canonical, difference, multiset, rows_of
 from .dress import dress_push, watermark_argument
@@ -72,7 +73,7 @@ class Way:
     `executors_after` go with `plans_after`; where there is none it stays as it was.
     `piece_bytes` is the size from which values count as large and are cut, instead of the engine's own. With `evicts`,
     entries of join states are evicted before some pushes. With `limited`, memory is, by limits that change. `demand` is
-    the engine's, also after restores.
+    the engine's, also after restores. With `restless`, windows are packed and rows renumbered all the time.
     """
 
     plan: str | None
@@ -86,6 +87,7 @@ class Way:
     limited: bool = False
     demand: str = "off"
     routing: str | None = None
+    restless: bool = False
 
     @property
     def restored_into(self) -> list[tuple[int, str | None, str | None]]:
@@ -106,6 +108,8 @@ class Way:
             parts.append(f"demand {self.demand}")
         if self.routing is not None:
             parts.append(f"routing {self.routing}")
+        if self.restless:
+            parts.append("restless")
         for number, plan, executor in self.restored_into:
             where = f"{plan or 'the same plan'} on {executor or 'the same executor'}"
             parts.append(f"restored before push {number} into {where}")
@@ -335,10 +339,17 @@ def run(case: Case, expected: Expected, ways: Iterable[Way], query: Any = None) 
     """Run the case in each way; the number of runs."""
     count = 0
     for way in ways:
-        with large_from(way.piece_bytes), tight() if way.limited else contextlib.nullcontext():
+        with large_from(way.piece_bytes), sizes_of(way):
             Run(case, expected, way, query).check()
         count += 1
     return count
+
+
+@contextlib.contextmanager
+def sizes_of(way: Way) -> Iterator[None]:
+    """Have rings, chunks and windows behave as a way asks for."""
+    with tight() if way.limited else contextlib.nullcontext(), restless() if way.restless else contextlib.nullcontext():
+        yield
 
 
 @contextlib.contextmanager

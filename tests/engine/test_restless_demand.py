@@ -1,0 +1,97 @@
+"""Rows that wait while windows are packed: what enters late never meets what is dead and names other rows by then.
+
+A few rows are far ahead and keep the heads of windows and states, so that dead rows and dead entries stand behind them.
+Windows are packed as soon as a row is dead, and states keep theirs.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import midstream as ms
+from midstream.engine.executors.registry import executor_names
+from midstream.engine.joins.combos import Delta
+from midstream.state.window import BaseWindow
+
+from ..restless import restless
+from .small import ALIASES, SCHEMA, Small, draw_plan, near, same, sorted_rows
+from .test_suspension import CLIQUE
+
+AHEAD = 400
+LENGTHS = (5, 30, 200)
+#: An equality leads to entries, and a band is looked up in the rows that they name.
+KEY_AND_BAND = Small(
+    "key and band",
+    ("",) * 3,
+    "a.k = b.k AND b.x = c.x AND a.v - c.v BETWEEN -1 AND 1",
+    (same(0, 1, "k", "k"), same(1, 2, "x", "x"), near(0, 2, -1, 1)),
+)
+SHAPES = (KEY_AND_BAND, CLIQUE)
+
+
+def draw_pushes(rng: random.Random, size: int, count: int) -> Iterator[tuple[dict[str, pa.Table], int]]:
+    """Pushes and watermarks; a tenth of the rows is far ahead."""
+    now, values = 0, rng.choice([4, 8, 16])
+    for _ in range(count):
+        push = {}
+        for alias in ALIASES[:size]:
+            times = [now + rng.randrange(6) + AHEAD * (rng.random() < 0.1) for _ in range(rng.randint(0, 3))]
+            columns: dict[str, list[Any]] = {name: [rng.randrange(values) for _ in times] for name in "kxyv"}
+            push[alias] = pa.table({**columns, "s": ["" for _ in times], "ts": times}, schema=SCHEMA)
+        now += rng.choice([0, 1, 3, 10])
+        yield push, now
+
+
+def compare(shape: Small, seed: int, executor: str = "tree") -> int:
+    """An engine with demand against one without, which nothing disturbs; how many results there were."""
+    rng = random.Random(f"restless {shape.name} {seed}")
+    windows = tuple(f"RANGE {rng.choice(LENGTHS)} MICROSECONDS" for _ in range(shape.size))
+    query, plan = shape.query(windows, delay=0), draw_plan(rng, shape.size)
+    engine, steady = ms.Engine(query, plan=plan, demand="on", executor=executor), ms.Engine(query, plan=plan)
+    results = 0
+    for number, (push, watermark) in enumerate(draw_pushes(rng, shape.size, 60)):
+        with restless():
+            found = sorted_rows(engine.push(push, watermark=watermark))
+        assert found == sorted_rows(steady.push(push, watermark=watermark)), f"{shape.name}, seed {seed}, push {number}"
+        results += len(found)
+    return results
+
+
+@pytest.mark.parametrize("executor", executor_names())
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_results_are_the_same(shape: Small, executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = [0]
+    pack = BaseWindow._pack
+
+    def count(window: BaseWindow, *given: Any) -> Any:
+        packed[0] += 1
+        return pack(window, *given)
+
+    monkeypatch.setattr(BaseWindow, "_pack", count)
+    assert sum(compare(shape, seed, executor) for seed in range(3)) > 20
+    assert packed[0] > 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("executor", executor_names())
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_results_of_many_are_the_same(shape: Small, executor: str, block: int) -> None:
+    for seed in range(1_000 + 40 * block, 1_040 + 40 * block):
+        compare(shape, seed, executor)
+
+
+def test_rows_that_meet_what_is_dead_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Delta, "begin_at", lambda delta, horizon: delta)
+    with pytest.raises(AssertionError, match="key and band"):
+        compare_many()
+
+
+def compare_many() -> None:
+    for seed in range(5, 40):
+        compare(KEY_AND_BAND, seed)
