@@ -30,7 +30,7 @@ DEFAULT_LATE_LIMIT = 100_000
 
 _CHOICES: dict[str, tuple[object, ...]] = {
     "strategy": tuple(strategy.name for strategy in STRATEGIES),
-    "demand": ("off", "on"),
+    "demand": ("off", "on", "auto"),
     "adaptive": (False,),
     "overload": ("refuse", "shed"),
     "late": ("count", "keep"),
@@ -141,11 +141,6 @@ class EngineOptions:
     def rows_kept(self) -> int:
         """How many late and rejected rows of a stream are kept."""
         return self.late_limit if self.late == "keep" else 0
-
-    @property
-    def has_demand(self) -> bool:
-        """Whether rows without a partner are hidden until one comes."""
-        return self.demand != "off"
 
     @cached_property
     def most_bytes(self) -> int | None:

@@ -66,8 +66,8 @@ class Engine:
     (static tables by name), `late` (``"keep"`` to offer refused rows through `take_late`, up to `late_limit` a stream),
     `max_jump` (refuse rows further ahead of their stream than this), `memory_limit` (bytes that everything it keeps may
     take, or text such as ``"2GB"``), `overload` (``"shed"`` to drop rows for which that is too little, where
-    ``"refuse"`` refuses the push), `demand` (``"on"`` hides rows that have no partner yet until one comes). One thread
-    at a time may use an engine.
+    ``"refuse"`` refuses the push), `demand` (``"on"`` hides rows that have no partner yet until one comes, ``"auto"``
+    only where that pays). One thread at a time may use an engine.
     """
 
     def __init__(
@@ -94,8 +94,7 @@ class Engine:
         self.query = query
         self._options = options
         jump, kept = options.longest_jump, options.rows_kept
-        has_demand = options.has_demand
-        self._loop = PushLoop(query, plan, kind, longest_jump=jump, late_limit=kept, rates=rates, has_demand=has_demand)
+        self._loop = PushLoop(query, plan, kind, longest_jump=jump, late_limit=kept, rates=rates, demand=options.demand)
         self._pipeline = self._loop.pipeline
         self._pipeline.memory.may_shed = options.overload == "shed"
         self._migrations = Migrations(STRATEGIES)

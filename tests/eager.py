@@ -1,4 +1,4 @@
-"""Routers that change their mind on a handful of rows, for random tests of little input."""
+"""Routers and gauges that change their mind on a handful of rows, for random tests of little input."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from unittest import mock
 
 from midstream.engine.executors.eddy.stages import Stages
+from midstream.engine.joins.gauge import Gauge
 from midstream.engine.routing.class_rates import ClassRates
 from midstream.engine.routing.content import Content
 from midstream.engine.routing.policy import Field
@@ -20,7 +21,8 @@ def eager() -> Iterator[None]:
 
     Other orders than the plan's are taken, and rows told apart by their keys, even where that does not pay.
 
-    An input that has no rows in two chunks is stalled.
+    An input that has no rows in two chunks is stalled. Whether it pays to look for partners is decided after a few
+    checks, and again soon.
     """
     with (
         mock.patch.object(MatchRates, "least_sampled", 1),
@@ -30,5 +32,9 @@ def eager() -> Iterator[None]:
         mock.patch.object(ClassRates, "needed", 4),
         mock.patch.object(Content, "worth", 2.0),
         mock.patch.object(Field, "worth", 2.0),
+        mock.patch.object(Gauge, "least_checks", 6),
+        mock.patch.object(Gauge, "least_sampled", 3),
+        mock.patch.object(Gauge, "call_cost", 2),
+        mock.patch.object(Gauge, "first_pause", 1),
     ):
         yield

@@ -57,8 +57,8 @@ class Pipeline:
     """The live part of an engine. Everything that it keeps is either in `snapshot` or derived from it.
 
     `make_stage` makes the output stage that the results go to; `late_bytes` tells what kept late rows take; `rates`
-    are those of the edges between inputs, for executors that route. With `has_demand`, rows without a partner are
-    hidden until one comes.
+    are those of the edges between inputs, for executors that route. Unless `demand` is off, rows without a partner are
+    hidden until one comes, and with ``"auto"`` only where that pays.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class Pipeline:
         make_stage: MakeStage = make_output_stage,
         late_bytes: Callable[[], int] = lambda: 0,
         rates: MatchRates | None = None,
-        has_demand: bool = False,
+        demand: str = "off",
     ):
         self._query = query
         self.rates = MatchRates() if rates is None else rates
-        self._has_demand = has_demand
+        self._demand = demand
         self._make_stage = make_stage
         self.readers = [InputReader(query, number) for number in range(len(query.inputs))]
         self.memory = Memory(query, self, late_bytes)
@@ -86,7 +86,9 @@ class Pipeline:
         self._windows = [BaseWindow(reader.layout, meter=self.meter) for reader in self.readers]
         self._sampler = Sampler(query, self._windows, self.rates)
         self._lane: Lane = SingleLane(self._started(plan, kind), self._new_stage(plan))
-        self._entrance = Entrance(query, self._windows, [plan]) if self._has_demand else None
+        self._entrance = None
+        if self._demand != "off":
+            self._entrance = Entrance(query, self._windows, [plan], self._is_adaptive)
         self._horizon = NONE_YET
         self._next_arrival = 0
         self._next_ordinals = dict.fromkeys(query.streams, 0)
@@ -129,7 +131,12 @@ class Pipeline:
         self._forget_unused_indexes()
         if self._entrance is not None:
             self._entrance.follow([executor.plan for executor in self._lane.executors()])
-            for _ in self._enter(self._entrance.release(self._horizon)):
+            self._let_in(self._entrance.release(self._horizon))
+
+    def _let_in(self, released: Mapping[int, WindowRows]) -> None:
+        """Have rows enter that need not wait any more, although they have no partner."""
+        if released:
+            for _ in self._enter(released):
                 raise AssertionError("no result with a hidden row is due")
 
     def _suspend(self) -> None:
@@ -137,7 +144,12 @@ class Pipeline:
         if self._entrance is not None:
             for executor in self._lane.executors():
                 for owner in executor.evicting():
-                    owner.suspend(self.memory.limit is None)
+                    owner.suspend(self.memory.limit is None, self._is_adaptive)
+
+    @property
+    def _is_adaptive(self) -> bool:
+        """Whether rows and combinations wait only where that pays."""
+        return self._demand == "auto"
 
     def _forget_unused_indexes(self) -> None:
         """What only plans that do not run any more needed of the windows is not kept."""
@@ -210,6 +222,8 @@ class Pipeline:
             chunk_watermark = min(watermark, chunk.unprocessed_from)
             yield from self._lane.advance(chunk_watermark)
             self._purge(chunk_watermark)
+            if self._entrance is not None:
+                self._let_in(self._entrance.find_resting(self._horizon))
         self._lane = self._lane.after_push(self._horizon)
         yield from self._lane.advance(watermark)
         self._lane.catch_up_some()
@@ -254,10 +268,11 @@ class Pipeline:
             if renumbering is not None:
                 self._lane.renumber(number, renumbering)
         deltas: dict[int, Delta] = {}
+        may_be_old = self._entrance is not None and self._entrance.hides_any
         for number, rows in arrived.items():
             first = self._windows[number].append(rows)
             deltas[number] = Delta.of_window_rows(number, first, rows, self._windows)
-            if self._entrance is not None:
+            if may_be_old:
                 deltas[number] = deltas[number].begin_at(self._horizon)
         if is_sampled:
             self._sampler.see(deltas)

@@ -52,10 +52,10 @@ class PushLoop:
         longest_jump: int | None = None,
         late_limit: int = 0,
         rates: MatchRates | None = None,
-        has_demand: bool = False,
+        demand: str = "off",
     ):
         self._late_rows: dict[str, list[pa.Table]] = {}
-        self.pipeline = Pipeline(query, plan, kind, late_bytes=self._late_bytes, rates=rates, has_demand=has_demand)
+        self.pipeline = Pipeline(query, plan, kind, late_bytes=self._late_bytes, rates=rates, demand=demand)
         self.watermark = Watermark({stream: query.delays.get(stream, 0) for stream in query.streams}, query.time_type)
         self._receiver = Receiver(query, self.pipeline.readers, longest_jump, late_limit > 0)
         self._late_limit = late_limit

@@ -62,20 +62,28 @@ class MemoryStats:
 class DemandStats:
     """What became of rows for which there was no demand.
 
-    `hidden` counts rows that had to wait for a partner before they entered, `waiting` those of them that still do, and
-    `woken` those for which all partners have come; the others have expired. `dropped` counts rows without a partner in
-    a static table. `suspended` counts rows and combinations that had to wait inside a plan, and `resumed` those that
+    `hidden` counts rows that had to wait for a partner before they entered, `waiting` those of them that still do,
+    `woken` those for which all partners have come, and `released` those that entered without, because their plan has
+    changed or waiting did not pay; the others have expired. `dropped` counts rows without a partner in a static table.
+    `suspended` counts rows and combinations that had to wait inside a plan, and `resumed` those that
     went on. In `checks` one was looked up, in `hits` of them it had no partner.
     """
 
     hidden: int
     waiting: int
     woken: int
+    released: int
     dropped: int
     suspended: int
     resumed: int
     checks: int
     hits: int
+
+    @property
+    def saved(self) -> int:
+        """How many rows and combinations have been kept out of joins so far."""
+        never_entered = self.hidden - self.woken - self.released + self.dropped
+        return never_entered + self.suspended - self.resumed
 
 
 @dataclass(frozen=True)

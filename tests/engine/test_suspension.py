@@ -20,6 +20,7 @@ from midstream.kernels.types import SMALLEST
 from midstream.migrate import STRATEGIES
 from midstream.state.row_set import RowSet
 
+from ..eager import eager
 from ..evictions import evict_some
 from .audit import Count, audit, audit_waiting, executor_of
 from .small import CASES, RANGES, Small, draw_plan, draw_pushes, same, sorted_rows
@@ -169,12 +170,14 @@ def test_under_a_memory_limit_nothing_waits() -> None:
 # Any order of events -------------------------------------------------------------------------------------------------
 
 
+@eager()
 def check_case(small: Small, seed: int, steps: int = 40) -> tuple[int, Count]:
     """An engine with demand against one without, with evictions and restores, and an audit after every push."""
     rng = random.Random(f"suspended {small.name} {seed}")
     query = small.query()
     steady = ms.Engine(query, plan=draw_plan(rng, small.size))
-    engine = ms.Engine(query, plan=draw_plan(rng, small.size), demand="on")
+    demand = rng.choice(["on", "auto"])
+    engine = ms.Engine(query, plan=draw_plan(rng, small.size), demand=demand)
     count, waited = Count(), 0
     events = rng.choice([0.0, 0.03, 0.1])
     for push in draw_pushes(rng, small, steps, most=rng.choice([1, 3, 5])):
@@ -188,7 +191,7 @@ def check_case(small: Small, seed: int, steps: int = 40) -> tuple[int, Count]:
             switch_some(engine, rng)
             audit(engine, small, count)
         if rng.random() < events:
-            engine = ms.Engine.restore(query, engine.snapshot(), plan=draw_plan(rng, small.size), demand="on")
+            engine = ms.Engine.restore(query, engine.snapshot(), plan=draw_plan(rng, small.size), demand=demand)
             audit(engine, small, count)
     return waited, count
 

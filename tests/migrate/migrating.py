@@ -221,7 +221,7 @@ def draw_way(case: Case, rng: random.Random, executors: tuple[str, ...] = ("tree
         executors_after=after,
         evicts=rng.random() < 0.7,
         limited=rng.random() < 0.4,
-        demand=rng.choice(["off", "on"]),
+        demand=rng.choice(["off", "on", "auto"]),
         restless=rng.random() < 0.3,
     )
 

@@ -122,7 +122,7 @@ def on_executor(way: Way, executor: str, seed: int) -> Way:
     """A way on an executor, with or without demand, and perhaps with a router; restores may go to any."""
     rng = random.Random(f"executors {seed} {executor} {way.plan}")
     after = tuple(rng.choice([None, None, *executor_names()]) for _ in way.restore_before)
-    demand = rng.choice(["off", "on"])
+    demand = rng.choice(["off", "on", "auto"])
     routing = None if executor == "tree" else rng.choice([None, "fixed", "rank", "cumulative", "lottery", "content"])
     return dataclasses.replace(
         way,

@@ -102,7 +102,7 @@ def draw_way(case: Case, rng: random.Random) -> Way:
         evicts=rng.random() < 0.4,
         is_tiny=rng.random() < 0.5,
         is_limited=rng.random() < 0.4,
-        demand=rng.choice(["off", "on"]),
+        demand=rng.choice(["off", "on", "auto"]),
     )
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from midstream.cql.model import Query
 from midstream.engine.demand.chunk import IndexedChunk
 from midstream.engine.demand.edges import Edge, find_edges
+from midstream.engine.joins.gauge import Gauge
 from midstream.engine.stats import DemandStats, StateStats
 from midstream.kernels.types import NO_REASON
 from midstream.plan.nodes import quoted
@@ -42,13 +43,14 @@ class _Counts:
 
     hidden: int = 0
     woken: int = 0
+    released: int = 0
     dropped: int = 0
 
 
 class Entrance:
-    """Lets rows into the base windows of one query."""
+    """Lets rows into the base windows of one query; with `is_adaptive`, it looks for partners only where that pays."""
 
-    def __init__(self, query: Query, windows: Sequence[BaseWindow], plans: Iterable[Plan]):
+    def __init__(self, query: Query, windows: Sequence[BaseWindow], plans: Iterable[Plan], is_adaptive: bool = False):
         self._query = query
         self._windows = windows
         self._edges = find_edges(query, windows)
@@ -58,7 +60,13 @@ class Entrance:
         }
         #: Of each edge, how many rows may wait for it: those that have expired meanwhile are counted too.
         self._waiting = [0] * len(self._edges)
+        self._gauges = [Gauge(is_adaptive) for _ in self._edges]
+        #: By the number of an edge, whether partners are looked for in this chunk.
+        self._asked = [True] * len(self._edges)
+        #: How many chunks have come since it was decided which edges are asked, and how many may pass until one is.
+        self._passed, self._asks_in, self._asks_any = 0, 1, True
         self._counts = _Counts()
+        self._entered = 0
         self._meter = windows[0].meter
         self._edges_of: dict[int, list[Edge]] = {}
         self._drops_by: dict[int, list[Edge]] = {}
@@ -72,6 +80,11 @@ class Entrance:
     def hidden_of(self, number: int) -> HiddenRows | None:
         """What is kept of the hidden rows of an input; None if it never has any."""
         return self._hidden.get(number)
+
+    @property
+    def hides_any(self) -> bool:
+        """Whether rows are hidden, or were since rows were last purged."""
+        return any(len(hidden) for hidden in self._hidden.values())
 
     def follow(self, plans: Iterable[Plan]) -> None:
         """Go by the edges that count while these plans run; what waits for others has to be released."""
@@ -87,22 +100,41 @@ class Entrance:
             (self._drops_by if is_static else self._edges_of).setdefault(edge.number, []).append(edge)
 
     def release(self, horizon: int) -> dict[int, WindowRows]:
-        """Take out the hidden rows that wait for an edge that does not count any more."""
+        """Take out the hidden rows that wait for an edge that does not count any more, or whose checks do not pay."""
         released = {}
         for number, hidden in self._hidden.items():
             if len(hidden) == 0:
                 continue
             ids = hidden.living(horizon)
-            counting = [edge.reason for edge in self._edges_of.get(number, ())]
+            resting = [edge.reason for edge in self._edges_of.get(number, ()) if self._gauges[edge.reason].is_resting]
+            counting = [edge.reason for edge in self._edges_of.get(number, ()) if edge.reason not in resting]
+            for reason in resting:
+                self._waiting[reason] = 0
             ids = ids[~np.isin(hidden.reasons_of(ids), counting)]
             if len(ids):
                 released[number] = _as_arrived(hidden.take(ids))
+                self._counts.released += len(ids)
         return released
+
+    def find_resting(self, horizon: int) -> dict[int, WindowRows]:
+        """Decide where checks pay; take out the hidden rows that wait where they have ceased to."""
+        # As long as hardly any rows have entered, it is not known what joining one takes.
+        if not self._asks_any or self._entered < Gauge.least_checks:
+            return {}
+        worth = self._meter.slots_visited / max(self._entered, 1)
+        has_ceased = [gauge.decide(worth) for gauge in self._gauges]
+        self._asks_in = min((gauge.asks_in for gauge in self._gauges), default=1)
+        is_awaited = any(ceased and waiting for ceased, waiting in zip(has_ceased, self._waiting, strict=True))
+        return self.release(horizon) if is_awaited else {}
 
     # Rows that arrive ------------------------------------------------------------------------------------------------
 
-    def admit(self, arrived: Mapping[int, WindowRows], horizon: int) -> dict[int, WindowRows]:
+    def admit(self, arrived: Mapping[int, WindowRows], horizon: int) -> Mapping[int, WindowRows]:
         """The rows that enter now, by input: of those that have just arrived, and of those that were hidden."""
+        self._choose_asked()
+        if not self._asks_any and not self.hides_any:
+            self._entered += sum(len(rows) for rows in arrived.values())
+            return arrived
         kept = {number: self._drop(number, rows) for number, rows in arrived.items()}
         chunk = IndexedChunk(kept)
         # First it is found out what becomes of all rows, then they are moved: all of them are there to be found.
@@ -113,18 +145,30 @@ class Entrance:
         entering = {number: self._hide(number, rows, reasons.get(number), horizon) for number, rows in kept.items()}
         for number, rows in woken.items():
             entering[number] = join_rows(rows, entering[number]) if number in entering else rows
+        self._entered += sum(len(rows) for rows in entering.values())
         return entering
+
+    def _choose_asked(self) -> None:
+        """Decide which edges are asked in this chunk. If all rest, that is known for some chunks ahead."""
+        self._passed += 1
+        self._asks_any = self._passed >= self._asks_in
+        if self._asks_any:
+            self._asked = [gauge.asks(self._passed) for gauge in self._gauges]
+            self._passed, self._asks_in = 0, min((gauge.asks_in for gauge in self._gauges), default=1)
+        elif True in self._asked:
+            self._asked = [False] * len(self._edges)
 
     def _drop(self, number: int, rows: WindowRows) -> WindowRows:
         """The rows without those that have no partner in a static table."""
         for edge in self._drops_by.get(number, ()):
-            if len(rows):
+            if len(rows) and self._asked[edge.reason]:
                 found = np.zeros(len(rows), np.bool_)
                 edge.find_partners(rows, self._windows[edge.neighbour], found)
                 places = np.flatnonzero(found)
-                self._count_checks(len(rows), len(rows) - len(places))
-                self._counts.dropped += len(rows) - len(places)
-                rows = select_rows(rows, places)
+                self._count_checks(edge, len(rows), len(rows) - len(places))
+                if not self._gauges[edge.reason].is_resting:
+                    self._counts.dropped += len(rows) - len(places)
+                    rows = select_rows(rows, places)
         return rows
 
     def _find_waking(self, chunk: IndexedChunk) -> dict[int, Ints]:
@@ -136,6 +180,7 @@ class Entrance:
                 if arrived is not None and self._waiting[edge.reason]:
                     ids = edge.wake(arrived, self._hidden[number])
                     self._waiting[edge.reason] -= len(ids)
+                    self._gauges[edge.reason].count_woken(len(ids))
                     woken.setdefault(number, []).append(ids)
         waking = {}
         for number, parts in woken.items():
@@ -175,6 +220,8 @@ class Entrance:
         left = np.arange(len(rows))
         keys = rows
         for edge in self._edges_of.get(number, ()):
+            if not self._asked[edge.reason]:
+                continue
             found = np.zeros(len(left), np.bool_)
             for store in (self._windows[edge.neighbour], self._hidden[edge.neighbour]):
                 if len(store) and not found.all():
@@ -182,8 +229,8 @@ class Entrance:
             if edge.neighbour in chunk.rows and not found.all():
                 edge.find_in_chunk(keys, chunk, found)
             lacking = np.flatnonzero(~found)
-            self._count_checks(len(left), len(lacking))
-            if len(lacking):
+            self._count_checks(edge, len(left), len(lacking))
+            if len(lacking) and not self._gauges[edge.reason].is_resting:
                 reasons[left[lacking]] = edge.reason
                 left = left[found]
                 keys = _keys_at(rows, left)
@@ -191,7 +238,8 @@ class Entrance:
                 break
         return reasons
 
-    def _count_checks(self, checks: int, hits: int) -> None:
+    def _count_checks(self, edge: Edge, checks: int, hits: int) -> None:
+        self._gauges[edge.reason].count(checks, hits)
         self._meter.demand_checks += checks
         self._meter.demand_hits += hits
 
@@ -217,6 +265,7 @@ class Entrance:
             hidden=counts.hidden,
             waiting=sum(len(hidden.living(horizon)) for hidden in self._hidden.values()),
             woken=counts.woken,
+            released=counts.released,
             dropped=counts.dropped,
             suspended=meter.suspended,
             resumed=meter.resumed,

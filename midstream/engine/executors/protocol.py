@@ -114,8 +114,11 @@ class Evicting(Protocol):
     def heed(self, may_fill: Callable[[], bool] | None) -> None:
         """From now on ask this before computing ahead what nobody has asked for yet; None stands for no limit."""
 
-    def suspend(self, is_on: bool) -> None:
-        """From now on have combinations wait that have no partner further up, or let nothing wait any more."""
+    def suspend(self, is_on: bool, is_adaptive: bool = False) -> None:
+        """From now on have combinations wait that have no partner further up, or let nothing wait any more.
+
+        With `is_adaptive`, they wait only where that pays.
+        """
 
 
 class Executor(Protocol):

@@ -217,10 +217,10 @@ class TreeExecutor:
         """None: a plan that runs alone is no migration."""
         return iter(())
 
-    def suspend(self, is_on: bool) -> None:
+    def suspend(self, is_on: bool, is_adaptive: bool = False) -> None:
         """From now on have combinations wait that have no partner further up, or let nothing wait any more."""
         if is_on and self._suspender is None:
-            self._suspender = Suspender(self._query, self._joins, self._windows, self.prober)
+            self._suspender = Suspender(self._query, self._joins, self._windows, self.prober, is_adaptive)
             add_indexes(self._windows, self._suspender.indexes_used())
             self._suspender.prepare()
         elif not is_on and self._suspender is not None:
@@ -352,7 +352,7 @@ class TreeExecutor:
             if node.state is not None:
                 node.state.purge(horizon, heads)
         if self._suspender is not None:
-            self._suspender.purge(horizon)
+            self._suspender.purge(horizon, self._known.since)
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         """The rows of an input's window have new ids."""

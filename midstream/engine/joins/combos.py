@@ -43,7 +43,11 @@ class Delta:
         Rows that were kept back for a while may be older than that. They must not meet what ended before it: that is
         dead, and may name rows whose place others have taken.
         """
-        return self.with_combos(self.combos._replace(starts=np.maximum(self.combos.starts, horizon)))
+        if len(self) == 0 or int(self.combos.starts.min()) >= horizon:
+            return self
+        begun = self.with_combos(self.combos._replace(starts=np.maximum(self.combos.starts, horizon)))
+        begun._codes, begun._band_codes = self._codes, self._band_codes
+        return begun
 
     @classmethod
     def of_rows(cls, number: int, ids: Ints, windows: Sequence[BaseWindow]) -> Delta:

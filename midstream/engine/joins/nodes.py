@@ -61,6 +61,8 @@ class JoinNode:
     def __post_init__(self) -> None:
         self.inputs: tuple[int, ...] = self.left.inputs + self.right.inputs
         self.slots_visited = 0
+        #: How many combinations have looked for partners in either child.
+        self.rows_matched = 0
         #: How many combinations have looked for partners in the state.
         self.probes = 0
         #: Further ways to find entries, beside `path`.
@@ -119,6 +121,7 @@ class JoinNode:
         layout = Layout(own_at, other_at)
         visited = yield from join_with(child.path, store, ring, delta, layout, self.checks, block)
         self.slots_visited += visited
+        self.rows_matched += len(delta)
         self.meter.slots_visited += visited
 
 

@@ -31,6 +31,7 @@ from midstream.engine.joins.checks import Mask
 from midstream.engine.joins.combos import Delta, heads_of, make_block
 from midstream.engine.joins.evicting import lose
 from midstream.engine.joins.filling import store
+from midstream.engine.joins.gauge import Gauge
 from midstream.engine.joins.nodes import INDEXED_AT_ONCE, JoinNode, LeafNode, LiveNode, add_way, indexed_path
 from midstream.engine.joins.probing import Prober
 from midstream.kernels.types import Combos
@@ -65,8 +66,16 @@ class NotWaiting:
 class Waiting:
     """The combinations of `node` that wait at a join, below its lazy child `top`, for its other child `eager`."""
 
-    def __init__(self, query: Query, node: LiveNode, top: JoinNode, eager: LiveNode, windows: Sequence[BaseWindow]):
-        self.node, self.top, self.eager = node, top, eager
+    def __init__(
+        self,
+        query: Query,
+        node: LiveNode,
+        top: JoinNode,
+        eager: LiveNode,
+        windows: Sequence[BaseWindow],
+        gauge: Gauge,
+    ):
+        self.node, self.top, self.eager, self.gauge = node, top, eager, gauge
         path = path_into(query, node.inputs, eager.inputs, windows)
         assert isinstance(path, HashPath)
         self._path = path
@@ -100,6 +109,12 @@ class Waiting:
         self.state.remove(ids)
         return Combos(*(np.ascontiguousarray(array[meets]) for array in combos))
 
+    def take_living(self, horizon: int, heads: Mapping[int, int]) -> Combos:
+        """Take out everything that is not dead, and forget the rest."""
+        combos = self.state.combos_at(self.state.living(horizon, heads))
+        self.state.clear()
+        return combos
+
     def take_all(self) -> Combos:
         combos = self.state.entries(self.node.inputs)
         self.state.clear()
@@ -107,16 +122,26 @@ class Waiting:
 
 
 class Suspender:
-    """Suspends combinations of one plan, and has them climb."""
+    """Suspends combinations of one plan, and has them climb; one that `is_adaptive`, only where that pays."""
 
-    def __init__(self, query: Query, joins: Sequence[JoinNode], windows: Sequence[BaseWindow], prober: Prober):
+    def __init__(
+        self,
+        query: Query,
+        joins: Sequence[JoinNode],
+        windows: Sequence[BaseWindow],
+        prober: Prober,
+        is_adaptive: bool = False,
+    ):
         self._joins = joins
         self._windows = windows
         self._prober = prober
+        self._is_adaptive = is_adaptive
         self._meter = windows[0].meter
         self._parents = {id(child): join for join in joins for child in (join.left, join.right)}
         self._by_node: dict[int, list[Waiting]] = {}
         self._by_join: dict[int, list[Waiting]] = {}
+        #: Whether something was checked since the last purge, or may wait.
+        self._is_busy = False
         #: Rows of windows that wait, by input.
         self._waiting_rows: dict[int, RowSet] = {}
         for join in reversed(joins):
@@ -133,7 +158,7 @@ class Suspender:
             path = path_into(query, node.inputs, eager.inputs, self._windows)
             if is_asked_before or path.access is not Access.HASH:
                 continue
-            waiting = Waiting(query, node, top, eager, self._windows)
+            waiting = Waiting(query, node, top, eager, self._windows, Gauge(self._is_adaptive))
             # The nearest join is asked first.
             self._by_node.setdefault(id(node), []).insert(0, waiting)
             self._by_join.setdefault(id(join), []).append(waiting)
@@ -165,11 +190,15 @@ class Suspender:
         for waiting in self._by_node.get(id(node), ()):
             if len(delta) == 0:
                 break
+            if not waiting.gauge.asks():
+                continue
+            self._is_busy = True
             found = waiting.has_partner(delta)
             lacking = np.flatnonzero(~found)
             self._meter.demand_checks += len(delta)
             self._meter.demand_hits += len(lacking)
-            if len(lacking):
+            waiting.gauge.count(len(delta), len(lacking))
+            if len(lacking) and not waiting.gauge.is_resting:
                 waits = delta.at(lacking)
                 waiting.add(waits)
                 self._meter.suspended += len(waits)
@@ -184,6 +213,7 @@ class Suspender:
             if len(waiting.state) and len(arrived):
                 combos = waiting.take(arrived)
                 if len(combos.starts):
+                    waiting.gauge.count_woken(len(combos.starts))
                     self._resume(waiting, combos, sight)
 
     def _resume(self, waiting: Waiting, combos: Combos, sight: Sight) -> None:
@@ -228,13 +258,22 @@ class Suspender:
         for waiting_rows in self._waiting_rows.values():
             waiting_rows.discard(waiting_rows.ids())
 
-    def purge(self, horizon: int) -> None:
-        """Forget what can never match any more."""
+    def purge(self, horizon: int, since: Mapping[int, int] | None) -> None:
+        """Forget what can never match any more, and have what waits go on where that has ceased to pay."""
+        if not self._is_busy:
+            return
         heads = heads_of(self._windows)
         for waiting in self._all():
             waiting.state.purge(horizon, heads)
         for number, rows in self._waiting_rows.items():
             rows.forget(heads[number])
+        for waiting in self._all():
+            parent = self._parents[id(waiting.node)]
+            # As long as hardly anything was joined, it is not known what that takes.
+            is_known = parent.rows_matched >= Gauge.least_checks
+            if is_known and waiting.gauge.decide(parent.slots_visited / parent.rows_matched) and len(waiting.state):
+                self._resume(waiting, waiting.take_living(horizon, heads), Sight(None, since, horizon))
+        self._is_busy = self.waiting > 0
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         """The rows of an input's window have new ids."""

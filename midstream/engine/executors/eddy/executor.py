@@ -315,7 +315,7 @@ class EddyExecutor:
         """From now on ask this before moving what no probe is about to read."""
         self.guide.may_fill = may_fill
 
-    def suspend(self, is_on: bool) -> None:
+    def suspend(self, is_on: bool, is_adaptive: bool = False) -> None:
         """Nothing: no combination waits in STAIRs."""
 
     def routing_report(self) -> RoutingReport:
