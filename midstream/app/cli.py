@@ -272,6 +272,23 @@ def bench_memory(
         raise typer.Exit(1)
 
 
+@bench_app.command("demand")
+def bench_demand(
+    window: Annotated[
+        int, typer.Option(min=100, help="Rows a stream in a window of the cliques; that of the others is five times.")
+    ] = 1_200,
+    rounds: Annotated[int, typer.Option(min=1, help="How often to measure; the median counts.")] = 3,
+) -> None:
+    """What demand saves in cliques and with a common key, and what it costs where there is nothing to save.
+
+    Exits with 1 if answers differ or a target is missed.
+    """
+    from midstream.lab.bench import demand
+
+    if not demand.run(window, rounds, console):
+        raise typer.Exit(1)
+
+
 @bench_app.command("eddies")
 def bench_eddies(
     window: Annotated[
