@@ -26,7 +26,7 @@ from midstream.engine.input.watermark import NONE_YET
 from midstream.engine.joins.backlog import Backlog, is_static
 from midstream.engine.joins.combos import Delta
 from midstream.engine.lane import CatchUp, Lane, SingleLane
-from midstream.engine.memory.memory import Memory
+from midstream.engine.memory.manager import MemoryManager
 from midstream.engine.memory.shedding import Admission
 from midstream.engine.operators.held import HeldBack
 from midstream.engine.operators.lower import LowerOperators
@@ -76,7 +76,7 @@ class Pipeline:
         self._demand = demand
         self._make_stage = make_stage
         self.readers = [InputReader(query, number) for number in range(len(query.inputs))]
-        self.memory = Memory(query, self, late_bytes)
+        self.memory = MemoryManager(query, self, late_bytes)
         self.meter = Meter()
         self._dropped = Dropped(query.streams)
         self._begin_empty(plan, kind)

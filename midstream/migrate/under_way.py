@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from midstream.engine.executors.protocol import ExecutorKind
-from midstream.engine.memory.memory import check_executor
+from midstream.engine.memory.manager import check_executor
 from midstream.engine.pipeline import Pipeline
 from midstream.errors import EngineError, shown
 from midstream.migrate import begin

@@ -39,11 +39,11 @@ def test_results_do_not_depend_on_chunks(small: Small, chunk: int, monkeypatch: 
         wanted = sorted_rows(whole.push(push))
         monkeypatch.setattr(batch, "CHUNK_ROWS", chunk)
         monkeypatch.setattr(
-            "midstream.engine.memory.memory.cut_into_chunks",
+            "midstream.engine.memory.manager.cut_into_chunks",
             lambda rows: (seen.append(part) or part for part in original(rows)),
         )
         assert sorted_rows(cut.push(push)) == wanted
-        monkeypatch.setattr("midstream.engine.memory.memory.cut_into_chunks", original)
+        monkeypatch.setattr("midstream.engine.memory.manager.cut_into_chunks", original)
         results += len(wanted)
         if step == 12:
             cut = ms.Engine.restore(query, cut.snapshot(), plan=draw_plan(rng, small.size))

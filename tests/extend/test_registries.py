@@ -1,4 +1,4 @@
-"""Nobody lists the strategies a second time: outside their room no code has one of their names."""
+"""Rules of the house that no linter knows: strategies are listed once, and modules differ from their rooms."""
 
 from __future__ import annotations
 
@@ -25,3 +25,9 @@ def test_strategies_are_listed_once() -> None:
     assert len(modules) > 100
     assert {str(path.relative_to(ROOT)): found for path in modules if (found := named_in(path))} == {}
     assert sum(len(named_in(path)) for path in (ROOT / "migrate").glob("*.py")) == len(NAMES)
+
+
+def test_no_module_has_the_name_of_its_room() -> None:
+    """Nor one that differs by an s: whoever reads an import could not tell which of the two is meant."""
+    named = [path for path in ROOT.rglob("*.py") if path.stem.rstrip("s") == path.parent.name.rstrip("s")]
+    assert named == []

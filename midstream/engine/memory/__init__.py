@@ -1,6 +1,6 @@
 """The memory limit: what counts towards it, and what is given up so that it holds.
 
-memory     what the pipeline talks to
+manager    what the pipeline talks to
 limit      "2GB" -> bytes
 counting   windows, states, output, late rows -> bytes by kind
 keeper     after every chunk: evict entries, or switch states off, until all fits

@@ -29,7 +29,7 @@ def check_executor(kind: ExecutorKind, call: str) -> None:
         )
 
 
-class Memory:
+class MemoryManager:
     """The memory of one engine. `late_bytes` tells what kept late rows take."""
 
     def __init__(self, query: Query, parts: Held, late_bytes: Callable[[], int]):
