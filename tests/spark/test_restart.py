@@ -10,6 +10,8 @@ import pytest
 
 import midstream as ms
 import midstream.spark
+from midstream.spark.checkpoint.ledger import Ledger
+from midstream.spark.checkpoint.restart import read_ledgers
 
 from . import streams
 from .streams import SECOND, Input
@@ -111,6 +113,38 @@ def test_another_executor_with_a_router(stopped: StoppedQuery, tmp_path: Path, e
     reports = [report for reports in ran.reports() for report in reports.values()]
     assert {(report["exec"], report["policy"]) for report in reports} == {(executor, "lottery")}
     assert {report["place"] for report in ran.reports()[1].values()} == {"host"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", ["stairs", "stems"])
+def test_cells_go_on_with_their_own_routing(spark: Any, tmp_path: Path, executor: str) -> None:
+    """A query that routes from its first batch on: the record of a cell's routing is in its ledger, and goes on."""
+    first = Input({name: rows[:BEFORE] for name, rows in GIVEN.batches.items()})
+    first.write(tmp_path)
+
+    def run() -> streams.StreamRun:
+        frames = {name: streams.stream(spark, tmp_path / name) for name in WINDOWS}
+        options = {"partitions": 2, "plan": STARTED, "executor": executor, "routing": "rank", "seed": 3}
+        return streams.run(ms.spark.sql(TEXT, frames, "ts", delay="1 second", **options), tmp_path / "checkpoint")
+
+    def read_record() -> tuple[Ledger, dict[str, Any]]:
+        ((cell, stored),) = read_ledgers(spark, str(tmp_path / "checkpoint"))
+        ledger = Ledger.from_bytes(stored, f"cell {cell}")
+        assert ledger.router is not None
+        return ledger, ledger.router
+
+    ran = run()
+    streams.check(ran, streams.expect(first, WINDOWS, ran.watermarks))
+    _, before = read_record()
+    Input({name: rows[BEFORE:] for name, rows in GIVEN.batches.items()}).write(tmp_path, BEFORE)
+    again = run()
+    check(again)
+    ledger, after = read_record()
+    assert (after["executor"], after["policy"], after["cell"]) == (executor, "rank", before["cell"])
+    assert after["rates"]["chunk"] > before["rates"]["chunk"] > 0
+    reports = [report for reports in (*ran.reports(), *again.reports()) for report in reports.values()]
+    assert {(report["exec"], report["policy"]) for report in reports} == {(executor, "rank")}
+    assert ledger.plan in {report["plan"] for report in again.reports()[-1].values()}
 
 
 def test_no_plan_in_the_code_keeps_the_stored_one(stopped: StoppedQuery, tmp_path: Path) -> None:
