@@ -116,7 +116,8 @@ def draw_feed(draft: Draft, rng: random.Random, shape: Shape, total: int, big: b
     switch_at = rng.randint(1, 4)
     beside_clock = beside(rng)
     is_ahead = beside_clock.random() < 0.3 if shape.ahead is None else shape.ahead
-    # Only explicit watermarks are not moved on by rows that are ahead, so that no other becomes late.
+    # Only explicit watermarks are not moved on by rows that are ahead, so that no other becomes late. Cut in another
+    # way, such rows could come before the first of them.
     ahead = beside_clock.choice([0.05, 0.2, 0.4]) if is_ahead and mode in ("explicit", "per stream") else 0.0
     pushes: list[Push] = []
     watermark: int | None = None
@@ -150,7 +151,7 @@ def draw_feed(draft: Draft, rng: random.Random, shape: Shape, total: int, big: b
         if rng.random() < 0.05:
             clock.jump()
     max_jump = draft.tick * rng.choice([5, 20]) if rng.random() < 0.08 else None
-    return Feed(tuple(pushes), free=not late and max_jump is None, max_jump=max_jump)
+    return Feed(tuple(pushes), free=not late and not ahead and max_jump is None, max_jump=max_jump)
 
 
 def _set_delays(draft: Draft, rng: random.Random, streams: list[Source], mode: str, spread: int) -> None:
