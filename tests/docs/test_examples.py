@@ -14,7 +14,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 #: Pages that take longer than a few seconds, and are not where a newcomer begins.
-SLOW = {"docs/how-to/coming-from-spark.md", "docs/how-to/join-streams-on-spark.md"}
+SLOW = {
+    "docs/how-to/coming-from-spark.md",
+    "docs/how-to/join-streams-on-spark.md",
+    "docs/how-to/restart-a-spark-job.md",
+}
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 

@@ -127,6 +127,7 @@ def expect(kind: str, watermarks: Sequence[int | None], given: Input, restart: i
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 def test_streams_with_a_restart_and_lost_hosts(spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Each step comes in the batch that closes it, also in one without rows, from engines that go on or are loaded.

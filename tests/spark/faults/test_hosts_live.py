@@ -25,10 +25,8 @@ def _leftovers(run: Run) -> list[str]:
     return [name for name in names if not name.startswith("template-")] if run.parts("template") else names
 
 
-@pytest.mark.parametrize(
-    "ending",
-    [pytest.param("stop-query", marks=pytest.mark.versions), pytest.param("stop-session", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [pytest.param("stop-query", marks=pytest.mark.versions), "stop-session"])
 def test_hosts_are_gone_soon_after_the_end_of_the_query(ending: str) -> None:
     with Run("local[2]", files=30) as run:
         run.start("--trigger", "100 milliseconds", "--ending", ending)
