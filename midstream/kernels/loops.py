@@ -22,11 +22,12 @@ def probe(ring, combos, out, cursor, layout):
         end = combos.ends[row]
         if entry == AFRESH:
             entry = ring.head
-        cursor[VISITED] += ring.tail - entry
+        first = entry
         while entry < ring.tail:
             slot = entry & slot_mask
             if ring.starts[slot] <= end and ring.ends[slot] >= start:
                 if count == out.starts.size:
+                    cursor[VISITED] += entry - first
                     cursor[ROW] = row
                     cursor[NEXT] = entry
                     cursor[COUNT] = count
@@ -42,6 +43,7 @@ def probe(ring, combos, out, cursor, layout):
                 out.ends[count] = min(end, ring.ends[slot])
                 count += 1
             entry += 1
+        cursor[VISITED] += ring.tail - first
         entry = AFRESH
         row += 1
     cursor[ROW] = row

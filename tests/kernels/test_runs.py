@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from midstream.kernels import loops, runs
-from midstream.kernels.types import COUNT, EVICTED, LARGEST, SMALLEST, Combos
+from midstream.kernels.types import COUNT, EVICTED, LARGEST, SMALLEST, VISITED, Combos
 
 from .twins import INT64S, Entries, Ints, drain, draw_combos, ints, layout_of, naive_join, new_cursor
 
@@ -141,10 +141,17 @@ def test_loops_join_with_everything(seed: int, width: int) -> None:
     layout = layout_of(max(width, 1), 1, entry_first)
     wanted = naive_join(entries, entries.head, entries.tail, combos, lambda at, entry_id: True, entry_first)
     for capacity in (1, 4, 5000):
-        found, _ = drain(
-            lambda out, cursor: loops.probe(ring, combos, out, cursor, layout), max(width, 1) + 1, capacity
-        )
+        visited = []
+
+        def probe(out: Combos, cursor: Ints, visited: list[int] = visited) -> bool:
+            is_done = bool(loops.probe(ring, combos, out, cursor, layout))
+            visited.append(int(cursor[VISITED]))
+            return is_done
+
+        found, _ = drain(probe, max(width, 1) + 1, capacity)
         assert found == wanted
+        pairs = len(combos.starts) * (entries.tail - entries.head)
+        assert visited[-1] == pairs, "every pair once, however often it goes on"
 
 
 def test_nobody_probes_with_nothing() -> None:
