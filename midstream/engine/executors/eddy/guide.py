@@ -111,20 +111,22 @@ class Guide:
         return self.router.split(ways, delta)
 
     def _follow(self, mover: Mover) -> None:
+        """Find out what has to move under the routings of now, and move it if that is done at once."""
+        self._find_wanted(mover)
+        if self._stages is None and self._choice.moves is Moves.AT_ONCE:
+            self.move_all()
+
+    def _find_wanted(self, mover: Mover) -> None:
         mover.follow(self.routings, self.router.classes)
         if self._stages is not None:
             self._stages.follow(mover.wanted())
-        elif self._choice.moves is Moves.AT_ONCE:
-            self.move_all()
 
     def switch(self, stair: Stair, off: frozenset[int] | None) -> None:
         """Have only rows alone in a STAIR that was to hold combinations of these inputs; None switches it on again."""
         assert self.mover is not None, "only where entries move can STAIRs be off"
         stair.off = off
         self._lay_ways()
-        self.mover.follow(self.routings, self.router.classes)
-        if self._stages is not None:
-            self._stages.follow(self.mover.wanted())
+        self._find_wanted(self.mover)
 
     def note_demoted(self, stair: Stair, count: int) -> None:
         """So many combinations of a STAIR were demoted for want of memory."""
