@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from midstream.engine.executors.protocol import ExecutorKind
-from midstream.engine.memory.manager import check_executor
+from midstream.engine.executors.registry import check_can_evict
 from midstream.engine.pipeline import Pipeline
 from midstream.errors import EngineError, shown
 from midstream.migrate import begin
@@ -53,7 +53,7 @@ class Migrations:
             is_named = strategy is not None or not isinstance(chosen, JustInTime)
             begin.check_own_kind(pipeline.executor, plan, chosen.name if is_named else None)
         if pipeline.memory.limit is not None:
-            check_executor(kind, "migrate")
+            check_can_evict(kind, "migrate")
         old, new = Running(str(pipeline.plan), running.name), Running(str(plan), kind.name)
         recorder = Recorder(chosen.name, chosen.unit, old, new, listener)
         pipeline.begin(

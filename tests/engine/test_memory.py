@@ -306,7 +306,7 @@ def test_an_eddy_gives_up_nothing_and_refuses_a_limit() -> None:
     with pytest.raises(ms.EngineError, match="engine: executor 'eddy' cannot give up what it keeps"):
         ms.Engine(query, executor="eddy", memory_limit="1GB")
     engine = ms.Engine(query, executor="eddy")
-    with pytest.raises(ms.EngineError, match="use executor='tree', 'stairs' or 'stems'"):
+    with pytest.raises(ms.EngineError, match="use executor='tree', 'stems' or 'stairs'"):
         engine.memory_limit = "1GB"
     engine.migrate(engine.plan, executor="tree")
     engine.memory_limit = "1GB"

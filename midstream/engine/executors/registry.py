@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from midstream.cql.model import Query
 from midstream.engine.executors.eddy.executor import Eddy, Stairs
 from midstream.engine.executors.protocol import ExecutorKind
@@ -47,11 +49,32 @@ def check_routing(kind: ExecutorKind, routing: str | Policy | RoutingRecord | No
     """
     policy = _policy_of(routing, call)
     if policy is not None and kind.default_routing is None:
-        *most, last = [repr(other.name) for other in EXECUTORS if other.default_routing is not None]
+        others = _name_those(other for other in EXECUTORS if other.default_routing is not None)
         raise EngineError(
             f"{call}: routing={policy.name!r} on {kind.name}, which follows its plan alone; leave the routing out, or "
-            f"give executor={', '.join(most)} or {last}"
+            f"give executor={others}"
         )
+
+
+def check_can_evict(kind: ExecutorKind, call: str) -> None:
+    """An error if executors of a kind cannot keep to a memory limit.
+
+    >>> check_can_evict(find_executor("eddy", "engine"), "engine")
+    Traceback (most recent call last):
+    midstream.errors.EngineError: engine: executor 'eddy' cannot give up what it keeps, so that there can be no
+    memory_limit; use executor='tree', 'stems' or 'stairs', or leave memory_limit out
+    """
+    if not kind.can_evict:
+        others = _name_those(other for other in EXECUTORS if other.can_evict)
+        raise EngineError(
+            f"{call}: executor {kind.name!r} cannot give up what it keeps, so that there can be no memory_limit; "
+            f"use executor={others}, or leave memory_limit out"
+        )
+
+
+def _name_those(kinds: Iterable[ExecutorKind]) -> str:
+    *most, last = [repr(kind.name) for kind in kinds]
+    return f"{', '.join(most)} or {last}"
 
 
 def check_keys(query: Query, routing: str | Policy | RoutingRecord | None, call: str) -> None:

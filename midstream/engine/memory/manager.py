@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from midstream.cql.model import Query
-from midstream.engine.executors.protocol import Executor, ExecutorKind
+from midstream.engine.executors.protocol import Executor
+from midstream.engine.executors.registry import check_can_evict
 from midstream.engine.input.batch import Chunk, StreamRows, cut_into_chunks
 from midstream.engine.input.sized_chunks import cut_to_size
 from midstream.engine.memory.counting import MemoryUse, count_memory
@@ -18,15 +19,6 @@ from midstream.engine.memory.keeper import Held, Keeper
 from midstream.engine.memory.shedding import ALL, Admission, Shedder
 from midstream.engine.stats import MemoryStats
 from midstream.errors import EngineError, InputError
-
-
-def check_executor(kind: ExecutorKind, call: str) -> None:
-    """An error if executors of a kind cannot keep to a memory limit."""
-    if not kind.can_evict:
-        raise EngineError(
-            f"{call}: executor {kind.name!r} cannot give up what it keeps, so that there can be no memory_limit; "
-            "use executor='tree', 'stairs' or 'stems', or leave memory_limit out"
-        )
 
 
 class MemoryManager:
@@ -55,7 +47,7 @@ class MemoryManager:
         if limit is None:
             self._keeper = None
             return
-        check_executor(self._parts.lane.executor.kind, call)
+        check_can_evict(self._parts.lane.executor.kind, call)
         for window in (*self._parts.windows, *self._parts.hidden):
             window.trim(2 * len(window))
         windows = self.count().windows
