@@ -25,7 +25,7 @@ from midstream.engine.joins.suspending import Waiting
 from midstream.kernels import rings as kernels
 from midstream.kernels.boxes import FILLING, MISSING
 from midstream.kernels.types import EVICTED, LARGEST
-from midstream.state.indexes import HashIndex
+from midstream.state.indexes import HashIndex, Ints
 from midstream.state.missing import Box
 from midstream.state.window import BaseWindow
 
@@ -78,14 +78,15 @@ def has_not_left(window: BaseWindow, row_id: int) -> bool:
 def join_naively(small: Small, live: list[dict[int, tuple[Row, int, int]]], inputs: tuple[int, ...]) -> dict[Any, Any]:
     """Join(Q): combinations with their intervals. Rows of ROWS windows that are held are alive together."""
     parts: list[tuple[dict[int, int], int, int]] = [({}, -(2**63), 2**63 - 1)]
-    for number in inputs:
+    for at, number in enumerate(inputs):
+        tests = small.tests_of(number, inputs[: at + 1])
         longer = []
         for chosen, start, end in parts:
             rows = {other: live[other][at][0] for other, at in chosen.items()}
             for row_id, (row, begin, last) in live[number].items():
                 if max(start, begin) <= min(end, last):
                     rows[number] = row
-                    if small.holds(rows, number):
+                    if all(test(*(rows[member] for member in members)) for members, test in tests):
                         longer.append((chosen | {number: row_id}, max(start, begin), min(end, last)))
         parts = longer
     return {tuple(sorted(chosen.items())): (start, end) for chosen, start, end in parts}
@@ -98,7 +99,7 @@ def read_entries(
     assert node.state is not None
     ring = node.state.ring()
     found: Counter[Combination] = Counter()
-    intervals = {}
+    intervals, live = {}, []
     for entry in range(ring.head, ring.tail):
         slot = entry & (len(ring.starts) - 1)
         members = ring.members[slot].tolist()
@@ -109,18 +110,21 @@ def read_entries(
             combination = tuple(sorted(zip(node.inputs, members, strict=True)))
             found[combination] += 1
             intervals[combination] = int(ring.starts[slot]), int(ring.ends[slot])
-            assert_indexed(node, entry)
+            live.append(entry)
+    assert_indexed(node, np.array(live, np.int64))
     return found, intervals
 
 
-def assert_indexed(node: JoinNode, entry: int) -> None:
-    """The state's index leads to an entry by the key that the path gives it."""
+def assert_indexed(node: JoinNode, entries: Ints) -> None:
+    """The state's index leads to entries by the keys that the path gives them."""
     assert node.state is not None
     ring = node.state.ring()
     if isinstance(node.path, HashPath | BandPath):
-        index, key = node.path.index(node.state), node.state._keys_of(node.path.signature, np.array([entry]))
-        found = index.find(ring.head, key) if isinstance(index, HashIndex) else index.find(ring, key, key)
-        assert entry in found
+        index, keys = node.path.index(node.state), node.state._keys_of(node.path.signature, entries)
+        for key in np.unique(keys):
+            alone = np.array([key])
+            found = index.find(ring.head, alone) if isinstance(index, HashIndex) else index.find(ring, alone, alone)
+            assert set(entries[keys == key].tolist()) <= set(found.tolist())
 
 
 def is_boxed(node: JoinNode, combination: Combination) -> bool:
@@ -146,6 +150,7 @@ def audit(engine: ms.Engine, small: Small, count: Count) -> None:
     for window in windows:
         if window.layout.window.counts_rows and engine._pipeline._entrance is None:
             assert len(window) <= window.layout.window.size, "what was pushed out of a ROWS window is gone"
+    waits = Waits(engine)
     for node in executor_of(engine).joins():
         if node.state is None:
             continue
@@ -159,7 +164,7 @@ def audit(engine: ms.Engine, small: Small, count: Count) -> None:
         twice = [combo for combo, times in entries.items() if times > 1]
         assert not twice, f"stored twice in {node.inputs}: {twice[:3]}"
         assert not boxed & set(entries), f"both stored and missing in {node.inputs}"
-        opened = {combination for combination in wanted if is_open(executor_of(engine), node, combination)}
+        opened = {combination for combination in wanted if waits.is_open(node, combination)}
         assert not opened & set(entries), f"stored in {node.inputs} although a part waits"
         count.open += len(opened)
         lost = set(wanted) - boxed - set(entries) - opened
@@ -177,45 +182,64 @@ def audit(engine: ms.Engine, small: Small, count: Count) -> None:
         count.boxed += len(boxed)
 
 
-def waits_of(executor: TreeExecutor) -> list[tuple[Waiting, list[JoinNode], set[Combination]]]:
-    """What waits: where, the joins that it is kept from with its own node, and the live combinations."""
-    found = []
-    suspender = executor._suspender
-    for waiting in () if suspender is None else suspender._all():
-        node, way = waiting.node, [waiting.node]
-        while node is not waiting.top:
+class Waits:
+    """What waits in a plan: for each kind its live combinations, and where these are open."""
+
+    def __init__(self, engine: ms.Engine):
+        executor = executor_of(engine)
+        suspender = executor._suspender
+        windows, watermark = windows_of(engine), engine._pipeline._horizon
+        #: Each kind with its combinations and the join that it waits at.
+        self.kinds: list[tuple[Waiting, set[Combination], JoinNode]] = []
+        #: The kinds that are open at a join, by its id: their inputs and combinations.
+        self._open: dict[int, list[tuple[frozenset[int], set[Combination]]]] = {}
+        for waiting in () if suspender is None else suspender._all():
+            node, way = waiting.node, [waiting.node]
+            while node is not waiting.top:
+                assert suspender is not None
+                node = suspender._parents[id(node)]
+                way.append(node)
             assert suspender is not None
-            node = suspender._parents[id(node)]
-            way.append(node)
-        members = waiting.state.entries(waiting.node.inputs).rows.tolist()
-        combos = {tuple(sorted(zip(waiting.node.inputs, rows, strict=True))) for rows in members}
-        found.append((waiting, [join for join in way if isinstance(join, JoinNode)], combos))
-    return found
+            combos = read_waiting(waiting, windows, watermark)
+            self.kinds.append((waiting, combos, suspender._parents[id(waiting.top)]))
+            for join in way:
+                self._open.setdefault(id(join), []).append((frozenset(waiting.node.inputs), combos))
+
+    def is_open(self, node: JoinNode, combination: Combination) -> bool:
+        """Whether a combination of a node contains one that waits there or below, for a join above."""
+        return any(restrict(combination, inputs) in combos for inputs, combos in self._open.get(id(node), ()))
 
 
-def is_open(executor: TreeExecutor, node: JoinNode, combination: Combination) -> bool:
-    """Whether a combination of a node contains one that waits below it, for a join above it."""
-    return any(
-        node in way and any(set(waits) <= set(combination) for waits in combos) for _, way, combos in waits_of(executor)
-    )
+def read_waiting(waiting: Waiting, windows: list[BaseWindow], watermark: int) -> set[Combination]:
+    """The live combinations of one kind that waits."""
+    inputs = waiting.node.inputs
+    combos = waiting.state.entries(inputs)
+    return {
+        tuple(sorted(zip(inputs, members, strict=True)))
+        for members, end in zip(combos.rows.tolist(), combos.ends.tolist(), strict=True)
+        if end >= watermark
+        and all(has_not_left(windows[number], row_id) for row_id, number in zip(members, inputs, strict=True))
+    }
+
+
+def restrict(combination: Combination, inputs: frozenset[int]) -> Combination:
+    """The rows of a combination that are of these inputs."""
+    return tuple(pair for pair in combination if pair[0] in inputs)
 
 
 def audit_waiting(engine: ms.Engine, small: Small) -> int:
     """Check that whatever waits has no partner that its join knows of; how much there is."""
-    executor, windows, watermark = executor_of(engine), windows_of(engine), engine._pipeline._horizon
+    windows, watermark = windows_of(engine), engine._pipeline._horizon
     live = [read_live_rows(window, watermark) for window in windows]
-    total = 0
-    for waiting, _, combos in waits_of(executor):
-        alive = {combo for combo in combos if all(row_id in live[number] for number, row_id in combo)}
-        total += len(alive)
-        eager = set(waiting.eager.inputs)
-        joined = join_naively(small, live, (*waiting.node.inputs, *waiting.eager.inputs)) if alive else {}
-        join = executor._suspender._parents[id(waiting.top)]  # type: ignore[union-attr]
+    waits = Waits(engine)
+    for waiting, combos, join in waits.kinds:
+        own, eager = frozenset(waiting.node.inputs), frozenset(waiting.eager.inputs)
+        joined = join_naively(small, live, (*waiting.node.inputs, *waiting.eager.inputs)) if combos else {}
         for combination in joined:
-            if any(set(waits) <= set(combination) for waits in alive):
-                partner = tuple(pair for pair in combination if pair[0] in eager)
-                assert is_open(executor, join, partner), f"{combination} waits although its partner is there"
-    return total
+            if restrict(combination, own) in combos:
+                partner = restrict(combination, eager)
+                assert waits.is_open(join, partner), f"{combination} waits although its partner is there"
+    return sum(len(combos) for _, combos, _ in waits.kinds)
 
 
 def _check_box(box: Box, windows: list[BaseWindow]) -> None:

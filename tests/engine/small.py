@@ -53,13 +53,9 @@ class Small:
             delay=f"{delay} microseconds",
         )
 
-    def holds(self, rows: Mapping[int, Row], new: int) -> bool:
-        """Whether all predicates hold that the row of input `new` completes among these rows."""
-        return all(
-            test(*(rows[number] for number in inputs))
-            for inputs, test in self.predicates
-            if new in inputs and all(number in rows for number in inputs)
-        )
+    def tests_of(self, new: int, known: tuple[int, ...]) -> list[Predicate]:
+        """The predicates among these inputs that a row of input `new` is asked by."""
+        return [(inputs, test) for inputs, test in self.predicates if new in inputs and {*inputs} <= {*known}]
 
 
 def every_pair(size: int, test: Callable[[int, int], Predicate]) -> tuple[Predicate, ...]:
