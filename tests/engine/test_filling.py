@@ -26,7 +26,7 @@ def states_of(engine: ms.Engine) -> list[object]:
     return [(read_entries(node, windows, watermark), left) for node, left in zip(nodes, holes, strict=True)]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("small", CASES, ids=lambda small: small.name)
 def test_both_ways_fill_the_same(small: Small, seed: int) -> None:
     rng = random.Random(f"both ways {small.name} {seed}")

@@ -1,4 +1,4 @@
-"""Blocks of seeds: a sixth of them in every test run, the others among the slow tests."""
+"""Blocks of seeds: a twelfth of them in every test run, the others among the slow tests."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-QUICK = 6
+QUICK = 12
 
 
 def blocks(count: int) -> list[Any]:
-    """The numbers of so many blocks, to parametrise a test with; all but every sixth are slow."""
+    """The numbers of so many blocks, to parametrise a test with; all but every twelfth are slow."""
     return [pytest.param(block, marks=[] if block % QUICK == 0 else pytest.mark.slow) for block in range(count)]

@@ -239,7 +239,7 @@ def test_what_waits_for_a_stalled_input_is_joined_ahead() -> None:
 
 def test_stairs_go_over_to_a_better_tree() -> None:
     """All have one key; hardly a row of c has a partner. By way of c there is hardly anything to do."""
-    inputs = ", ".join(f"{name} [RANGE 1 SECOND]" for name in "abcd")
+    inputs = ", ".join(f"{name} [RANGE 100 MILLISECONDS]" for name in "abcd")
     text = (
         f"SELECT a.ts AS w, b.ts AS x, c.ts AS y, d.ts AS z FROM {inputs} WHERE a.k = b.k AND b.k = c.k AND c.k = d.k"
     )

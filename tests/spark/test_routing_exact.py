@@ -73,7 +73,7 @@ def check(seed: int, cells: Sequence[int] = CELLS, **shape: Any) -> None:
             )
 
 
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", range(8))
 def test_random_queries(block: int) -> None:
     for seed in range(50_000 + block * 5, 50_005 + block * 5):
         check(seed)
@@ -81,7 +81,7 @@ def test_random_queries(block: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_shape_of_join(kind: str) -> None:
-    for seed in range(51_000, 51_006):
+    for seed in range(51_000, 51_003):
         check(seed, (2, 4, 6), kind=kind, windows="range")
 
 

@@ -129,9 +129,8 @@ def run_batches(kind: str, seed: int, follows: bool = False) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(2))
-def test_cells_that_are_loaded_at_any_time_give_the_whole(kind: str, seed: int) -> None:
-    assert run_batches(kind, seed) > 0
+def test_cells_that_are_loaded_at_any_time_give_the_whole(kind: str) -> None:
+    assert run_batches(kind, 0) > 0
 
 
 @pytest.mark.slow

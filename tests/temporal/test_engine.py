@@ -14,7 +14,7 @@ MANY = 200
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS)))
 def test_every_step_comes_out_once_and_in_its_push(kind: str) -> None:
-    check_block(1_000, BLOCK, kind)
+    check_block(1_000, BLOCK // 2, kind)
 
 
 def test_every_strategy_and_every_kind_of_restart_is_reached() -> None:
