@@ -230,7 +230,10 @@ class SingleLane:
 
     @property
     def output_bytes(self) -> int:
-        return self.held.nbytes + sum(state.bytes for state in self.held.state_stats())
+        size = self.held.nbytes
+        for state in self.held.state_stats():
+            size += state.bytes
+        return size
 
     def state_stats(self) -> list[StateStats]:
         kept = self.held.nbytes

@@ -48,11 +48,10 @@ class Record:
     @classmethod
     def of_rows(cls, ids: Ints) -> Record:
         """A record in which only these rows are missing: all others are filled from the start."""
-        distinct = np.unique(ids)
-        record = cls(int(distinct[0]), int(distinct[-1]) + 1)
+        record = cls(int(ids.min()), int(ids.max()) + 1)
         record.states[:] = kernels.ALL_FILLED
-        kernels.put(record.states, distinct - record.base, np.full(len(distinct), MISSING, np.uint8))
-        record.remaining = len(distinct)
+        kernels.put(record.states, ids - record.base, np.full(len(ids), MISSING, np.uint8))
+        record.remaining = kernels.missing_in(record.states, 0, record.remaining)
         record._at_first = record.states.copy()
         return record
 

@@ -383,8 +383,11 @@ class TreeExecutor:
     @property
     def nbytes(self) -> int:
         """The bytes of all states, and of what waits."""
-        waiting = 0 if self._suspender is None else self._suspender.nbytes
-        return waiting + sum(node.state.nbytes for node in self.joins() if node.state is not None)
+        size = 0 if self._suspender is None else self._suspender.nbytes
+        for node in self._joins:
+            if node.state is not None:
+                size += node.state.nbytes
+        return size
 
     def _holes_of(self, node: JoinNode, cause: Cause | None = None) -> int:
         if node.state is None or node.path is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -78,6 +79,11 @@ class Chunk:
 
     rows: dict[str, StreamRows]
     unprocessed_from: int = field(default=int(LARGEST))
+
+    @cached_property
+    def size(self) -> int:
+        """How many rows it has."""
+        return sum(map(len, self.rows.values()))
 
 
 def sort_by_time(accepted: StreamRows) -> StreamRows:

@@ -15,22 +15,21 @@ def cut_to_size(chunks: Iterable[Chunk], next_rows: Callable[[], int], least: in
     It is not asked for what has no more than `least` rows.
     """
     for chunk in chunks:
-        total = sum(len(rows) for rows in chunk.rows.values())
-        size = total if total <= least else next_rows()
-        if total <= size:
+        size = chunk.size if chunk.size <= least else next_rows()
+        if chunk.size <= size:
             yield chunk
         else:
-            yield from _cut(chunk, total, size, next_rows)
+            yield from _cut(chunk, size, next_rows)
 
 
-def _cut(chunk: Chunk, total: int, size: int, next_rows: Callable[[], int]) -> Iterator[Chunk]:
+def _cut(chunk: Chunk, size: int, next_rows: Callable[[], int]) -> Iterator[Chunk]:
     ordered = {stream: sort_by_time(rows) for stream, rows in chunk.rows.items()}
     times = np.concatenate([rows.times for rows in ordered.values()])
     # By event time, ties by the order of the streams and then by position: as rows of ROWS windows are numbered.
     order = np.argsort(times, kind="stable")
     stream_of = np.repeat(np.arange(len(ordered)), [len(rows) for rows in ordered.values()])[order]
     begins = np.zeros(len(ordered), np.int64)
-    done = 0
+    done, total = 0, chunk.size
     while done < total:
         end = min(done + size, total)
         ends = begins + np.bincount(stream_of[done:end], minlength=len(ordered))

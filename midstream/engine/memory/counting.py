@@ -33,5 +33,10 @@ class MemoryUse:
 
 def count_memory(windows: Sequence[BaseWindow], lane: Lane, late: int) -> MemoryUse:
     """What all parts of an engine hold; `late` is what kept late rows take."""
-    states = sum(executor.nbytes for executor in lane.executors())
-    return MemoryUse(sum(window.nbytes for window in windows), states, lane.output_bytes, late)
+    # Asked after every chunk where memory is limited: loops are cheaper than sums of a few things.
+    held = states = 0
+    for window in windows:
+        held += window.nbytes
+    for executor in lane.executors():
+        states += executor.nbytes
+    return MemoryUse(held, states, lane.output_bytes, late)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from midstream.engine.executors.protocol import Evicting, Executor
+from midstream.engine.executors.protocol import Evicting, Executor, Holding
 from midstream.engine.input.arrivals import InputReader
 from midstream.engine.lane import Lane
 from midstream.engine.memory.accounts import Account
@@ -62,7 +62,7 @@ class Keeper:
         self.least_rows = LEAST_ROWS * streams
         #: Whether a chunk has passed since everything was last made to fit.
         self.has_unmeasured = False
-        self._accounts: dict[int, Account] = {}
+        self._accounts: dict[Holding, Account] = {}
         self._row_bytes = 0.0
         self._over = self._rounds = self._evicted = 0
 
@@ -93,13 +93,11 @@ class Keeper:
 
     def _find_accounts(self) -> list[Account]:
         """One for each state, those that are off included; what was known of a state that is still there is kept."""
-        found: dict[int, Account] = {}
-        for owner in self._owners():
-            for holding in owner.holdings():
-                known = self._accounts.get(id(holding))  # which holds it, so that no other one has its id
-                found[id(holding)] = known or Account(holding, self._held.windows)
-        self._accounts = found
-        return list(found.values())
+        holdings = [holding for owner in self._owners() for holding in owner.holdings()]
+        if holdings != list(self._accounts):
+            known, windows = self._accounts, self._held.windows
+            self._accounts = {holding: known.get(holding) or Account(holding, windows) for holding in holdings}
+        return list(self._accounts.values())
 
     def _evict(self, accounts: Sequence[Account]) -> None:
         candidates = [account for account in accounts if account.can_shrink]

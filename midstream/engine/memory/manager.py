@@ -137,4 +137,4 @@ class MemoryManager:
                 keeper.hold()
             moved = meter.bytes_moved
             yield chunk
-            keeper.measure(sum(len(rows) for rows in chunk.rows.values()), meter.bytes_moved - moved)
+            keeper.measure(chunk.size, meter.bytes_moved - moved)

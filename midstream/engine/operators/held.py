@@ -94,9 +94,10 @@ class HeldBack:
 
     @property
     def nbytes(self) -> int:
-        return self._inner.nbytes + sum(
-            int(table.get_total_buffer_size()) for table in (*self._released, *self._waiting)
-        )
+        size = self._inner.nbytes
+        for table in (*self._released, *self._waiting):
+            size += int(table.get_total_buffer_size())
+        return size
 
     def snapshot(self) -> StoredStage:
         stored = self._inner.snapshot()
