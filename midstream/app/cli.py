@@ -260,7 +260,8 @@ def bench_temporal(
 
 @bench_app.command("memory")
 def bench_memory(
-    window: Annotated[int, typer.Option(help="Rows a stream in a window.")] = 20_000,
+    window: Annotated[int, typer.Option(min=4_000, help="Rows a stream in a window.")] = 20_000,
+    rounds: Annotated[int, typer.Option(min=1, help="How often to measure; the median counts.")] = 3,
 ) -> None:
     """What a memory limit costs: room for a quarter of the join states, beside no limit and no states at all.
 
@@ -268,7 +269,7 @@ def bench_memory(
     """
     from midstream.lab.bench import memory
 
-    if not memory.run(window, console):
+    if not memory.run(window, rounds, console):
         raise typer.Exit(1)
 
 
