@@ -54,6 +54,8 @@ class Limits:
 
     def push(self, engine: ms.Engine, push: Callable[[], Found]) -> Found:
         """Push, with more memory if the windows do not fit into what there is."""
+        if engine._pipeline.memory.limit is None:
+            return push()
         while True:
             before = engine.stats()
             try:

@@ -230,12 +230,12 @@ def play(first: int, count: int, **options: float) -> Tally:
 
 
 @eager()
-def find_wrong(first: int, count: int, limits: float = 0.0) -> int | None:
+def find_wrong(first: int, count: int, limits: float = 0.0, pushes: int = 25) -> int | None:
     """The first of so many runs that is wrong, by its results alone; None if all are right."""
     for seed in range(first, first + count):
         try:
             with tight() if limits else contextlib.nullcontext():
-                Play(seed, Tally(), audits=False, limits=limits).check()
+                Play(seed, Tally(), audits=False, limits=limits).check(pushes)
         except (AssertionError, IndexError, KeyError):
             return seed
     return None

@@ -23,7 +23,7 @@ def test_states_are_right_under_any_limit(small: Small, seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", range(10))
 @pytest.mark.parametrize("small", CASES, ids=lambda case: case.name)
 def test_states_are_right_under_any_limit_on_many(small: Small, block: int) -> None:
     for seed in range(100 + 10 * block, 110 + 10 * block):

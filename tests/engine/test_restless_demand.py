@@ -78,7 +78,7 @@ def test_results_are_the_same(shape: Small, executor: str, monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", range(5))
 @pytest.mark.parametrize("executor", executor_names())
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_results_of_many_are_the_same(shape: Small, executor: str, block: int) -> None:

@@ -274,7 +274,7 @@ class Shedding:
         )
 
 
-@pytest.mark.parametrize("block", [0, *(pytest.param(block, marks=pytest.mark.slow) for block in range(1, 100))])
+@pytest.mark.parametrize("block", [0, *(pytest.param(block, marks=pytest.mark.slow) for block in range(1, 50))])
 def test_what_is_kept_is_joined_as_the_definition_says(block: int) -> None:
     shed = 0
     for seed in range(30_000 + 10 * block, 30_010 + 10 * block):

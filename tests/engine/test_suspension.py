@@ -216,7 +216,7 @@ def test_what_is_stored_missing_or_open_is_the_join(small: Small) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", range(8))
 @pytest.mark.parametrize("small", KEYED, ids=lambda case: case.name)
 def test_many_cases(small: Small, block: int) -> None:
     for seed in range(100 + 25 * block, 125 + 25 * block):

@@ -14,7 +14,7 @@ from .migrating import check_block
 
 QUOTA = 160
 QUICK_BLOCKS = 4
-SLOW_BLOCKS = 20
+SLOW_BLOCKS = 18
 STRATEGIES = (*NAMES, MIXED)
 Record = Callable[[str, object], None]
 

@@ -50,19 +50,19 @@ def check(first: int, count: int, theme: Theme, on: Executors, **shape: Any) -> 
 
 
 @over_executors
-@pytest.mark.parametrize("block", blocks(30))
+@pytest.mark.parametrize("block", blocks(18))
 def test_every_plan_gives_the_results_of_the_definition(block: int, on: Executors) -> None:
     check(1_000 + block * BLOCK, BLOCK, every_plan, on)
 
 
 @over_executors
-@pytest.mark.parametrize("block", blocks(30))
+@pytest.mark.parametrize("block", blocks(18))
 def test_results_do_not_depend_on_how_the_input_is_cut(block: int, on: Executors) -> None:
     check(3_000 + block * BLOCK, BLOCK, every_batching, on)
 
 
 @over_executors
-@pytest.mark.parametrize("block", blocks(20))
+@pytest.mark.parametrize("block", blocks(13))
 def test_stored_and_restored_engines_go_on(block: int, on: Executors) -> None:
     check(5_000 + block * BLOCK, BLOCK, restores, on)
 
@@ -147,13 +147,13 @@ def test_larger_input(seed: int, on: Executors) -> None:
 
 @over_executors
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(6))
 def test_everything_on_many(block: int, on: Executors) -> None:
     check(200_000 + block * BLOCK, BLOCK, everything, on)
 
 
 @over_executors
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(3))
 def test_larger_input_in_every_way(block: int, on: Executors) -> None:
     check(300_000 + block * 5, 5, everything, on, big=True)

@@ -66,7 +66,7 @@ def test_random_queries(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", range(8))
 def test_many_random_queries(spark: Any, tmp_path: Path, block: int) -> None:
     for seed in range(82_000 + 10 * block, 82_010 + 10 * block):
         check_seed(spark, tmp_path, seed, windows=["range", "mixed"][block % 2])

@@ -85,7 +85,7 @@ def test_every_executor_is_exact_through_restarts(kind: str, executor: str) -> N
 @pytest.mark.parametrize("kind", PLANS)
 @pytest.mark.parametrize("executor", POLICIES)
 def test_many_seeds(kind: str, executor: str) -> None:
-    assert sum(run_kind(kind, executor, seed) for seed in range(100, 125)) > 0
+    assert sum(run_kind(kind, executor, seed) for seed in range(100, 110)) > 0
 
 
 # Ways of rows --------------------------------------------------------------------------------------------------------

@@ -63,12 +63,12 @@ def test_random_queries_with_steps() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(40))
+@pytest.mark.parametrize("block", range(15))
 def test_many_random_set_operations(block: int) -> None:
     assert sum(check(seed, "sets") for seed in range(72_000 + 25 * block, 72_025 + 25 * block))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", range(10))
 def test_many_random_queries_with_steps(block: int) -> None:
     assert sum(check(seed) for seed in range(75_000 + 25 * block, 75_025 + 25 * block))

@@ -136,7 +136,7 @@ def test_cells_that_are_loaded_at_any_time_give_the_whole(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_seeds(kind: str) -> None:
-    assert sum(run_batches(kind, seed) for seed in range(100, 140)) > 0
+    assert sum(run_batches(kind, seed) for seed in range(100, 115)) > 0
 
 
 @pytest.mark.parametrize("kind", ["groups", "untold groups", "difference", "groups less groups"])

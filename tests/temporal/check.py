@@ -27,23 +27,23 @@ def check_oracles(seed: int, kind: str | None = None) -> int:
     return sum(sum(rows.values()) for rows in expected)
 
 
-def check_seed(seed: int, tally: Tally, kind: str | None = None) -> None:
-    """The engine over the case of a seed, in several ways."""
+def check_seed(seed: int, tally: Tally, kind: str | None = None, ways: int = WAYS) -> None:
+    """The engine over the case of a seed, in so many ways."""
     case = make_case(seed, kind)
     expected, query = expect(case), make_query(case)
     rng = random.Random(f"ways {seed}")
-    for _ in range(WAYS):
+    for _ in range(ways):
         check_run(case, query, expected, draw_way(case.join, rng), tally)
     tally["cases"] += 1
 
 
-def check_block(first: int, count: int, kind: str | None = None) -> Tally:
+def check_block(first: int, count: int, kind: str | None = None, ways: int = WAYS) -> Tally:
     """All seeds of a block, so that one failure does not hide the next; the first is shown in full."""
     tally = Tally()
     failures: dict[int, Exception] = {}
     for seed in range(first, first + count):
         try:
-            check_seed(seed, tally, kind)
+            check_seed(seed, tally, kind, ways)
         except Exception as failure:
             failures[seed] = failure
     if failures:
