@@ -35,7 +35,7 @@ from midstream.engine.operators.stage import MakeStage, Stage, StoredStage
 from midstream.engine.operators.stepped import Stepped
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.sampling import Sampler
-from midstream.engine.snapshot.checkpoint import make_window_table, read_stored_rows
+from midstream.engine.snapshot.checkpoint import living_rows, make_window_table, read_stored_rows
 from midstream.engine.snapshot.format import Snapshot
 from midstream.engine.stats import DemandStats, StateStats, Work
 from midstream.engine.transition import Situation, begin_at
@@ -325,8 +325,11 @@ class Pipeline:
         }
         tables = {}
         for number, relation in enumerate(self._query.inputs):
-            hidden = None if self._entrance is None else self._entrance.hidden_of(number)
-            tables[relation.alias] = make_window_table(self._windows[number], hidden, self._horizon)
+            window, ordinal = self._windows[number], self._next_ordinals.get(relation.source, 0)
+            parts = [living_rows(window, self._horizon)]
+            if self._entrance is not None:
+                parts = self._entrance.rows_to_store(number, parts[0], self._horizon)
+            tables[relation.alias] = make_window_table(window.layout, parts, self._horizon, ordinal)
         return Snapshot.of(meta | {"numbers": numbers}, tables, *self._lane.held.snapshot())
 
     def go_on(self, snapshot: Snapshot, watermark: int) -> None:

@@ -38,12 +38,12 @@ class State:
     timers: frozenset[int] = frozenset()
 
     def without_stamp(self) -> tuple[Any, ...]:
-        """What all attempts write. Samples, and with them the ways of rows, go by the order in which rows have come."""
+        """What all attempts write. Samples, and with them the ways of rows, go by when rows have come and entered."""
         if self.ledger is None:
             return self.parcels, None, self.timers
         ledger = replace(Ledger.from_bytes(self.ledger, "cell"), stamp="")
         if ledger.router is not None:
-            ledger.plan = ledger.router["rates"] = None
+            ledger.plan, ledger.router = None, {name: ledger.router[name] for name in ("executor", "policy", "cell")}
         return self.parcels, ledger.to_bytes(), self.timers
 
     def remembered(self) -> Ledger:

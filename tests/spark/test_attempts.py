@@ -12,10 +12,12 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
+from midstream.options import EngineOptions
 from midstream.spark import processor
 from midstream.spark.commands.messages import Command
 from midstream.spark.routing.content import order_rows
 from midstream.spark.spec import JoinSpec
+from tests.eager import eager
 
 from .attempts import Batches, count_rows
 
@@ -33,6 +35,7 @@ KINDS = {
     "static": f"SELECT a.t, b.d, s.name {PAIR.replace(' WHERE', ', s WHERE')} AND s.k = a.k",
     "rows": "SELECT a.t, a.d, b.d AS bd FROM a [ROWS 4], b [ROWS 7] WHERE a.k = b.k",
     "rows and range": "SELECT a.t, b.d FROM a [ROWS 4], b [RANGE 5 SECONDS] WHERE a.k = b.k AND a.d < 2.0",
+    "rows and static": "SELECT a.t, b.d, s.name FROM a [ROWS 9], b [RANGE 5 SECONDS], s WHERE a.k = b.k AND s.k = a.k",
 }
 
 
@@ -62,16 +65,16 @@ def by_content(spec: JoinSpec, data: Mapping[str, pa.Table]) -> dict[str, pa.Tab
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(2))
-def test_all_attempts_at_a_batch_write_the_same(kind: str, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "demand"), [(0, "off"), (1, "on"), (2, "auto")])
+def test_all_attempts_at_a_batch_write_the_same(kind: str, seed: int, demand: str) -> None:
     """Other orders and cuts, an engine that was there or one that was loaded: the same is stored, and it is right."""
     rng = random.Random(f"{kind} {seed}")
     text = KINDS[kind]
     streams = [name for name in "abc" if f" {name} [" in text]
-    names = pa.table({"k": [0, 1, 1, 2] * 5, "name": list("pqrstuvwxy" * 2)}, schema=STATIC)
-    tables = {"s": names} if kind == "static" else {}
+    names = pa.table({"k": [0, 1, 1, 0] * 5, "name": list("pqrstuvwxy" * 2)}, schema=STATIC)
+    tables = {"s": names} if "static" in kind else {}
     schemas = dict.fromkeys(streams, SCHEMA) | dict.fromkeys(tables, STATIC)
-    spec = JoinSpec(text, schemas, "ts", cells=1 if "rows" in kind else 2)
+    spec = JoinSpec(text, schemas, "ts", cells=1 if "rows" in kind else 2, options=EngineOptions(demand=demand))
     engine = ms.Engine(ms.query(text, schemas=schemas, event_time="ts"), tables=tables)
     batches = Batches(spec, seed, tables)
     found: Counter[Any] = Counter()
@@ -80,7 +83,7 @@ def test_all_attempts_at_a_batch_write_the_same(kind: str, seed: int) -> None:
         data = {name: some_rows(rng, rng.choice([0, 1, 5, 20]), now) for name in streams}
         plans = rng.choices(PLANS, k=2) if kind == "three" and batch % 3 else []
         commands = tuple(Command(plan, rng.choice(STRATEGIES)) for plan in plans)
-        with mock.patch.object(processor, "take") as take:
+        with mock.patch.object(processor, "take") as take, eager():
             results = batches.run(data, now, take, commands)
         assert results == count_rows(engine.push(by_content(spec, data), watermark=1000 * now))
         found += results

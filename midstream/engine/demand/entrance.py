@@ -32,7 +32,7 @@ from midstream.kernels.types import NO_REASON
 from midstream.plan.nodes import quoted
 from midstream.plan.tree import Plan
 from midstream.state.hidden import HiddenRows
-from midstream.state.indexes import Ints
+from midstream.state.indexes import Flags, Ints
 from midstream.state.row_parts import join_rows, select_rows
 from midstream.state.window import BaseWindow, WindowRows
 
@@ -77,9 +77,17 @@ class Entrance:
         """What is kept of hidden rows."""
         return list(self._hidden.values())
 
-    def hidden_of(self, number: int) -> HiddenRows | None:
-        """What is kept of the hidden rows of an input; None if it never has any."""
-        return self._hidden.get(number)
+    def rows_to_store(self, number: int, entered: WindowRows, horizon: int) -> list[WindowRows]:
+        """What a snapshot keeps of an input: of the rows that have entered, and of those that are hidden.
+
+        Those without a partner in a static table are left out, although they may have entered where looking for one
+        does not pay. So what is stored follows from the rows alone.
+        """
+        hidden = self._hidden.get(number)
+        parts = [entered] if hidden is None else [entered, hidden.held(hidden.living(horizon))]
+        for edge in self._drops_by.get(number, ()):
+            parts = [select_rows(rows, np.flatnonzero(self._find_in_table(edge, rows))) for rows in parts]
+        return parts
 
     @property
     def hides_any(self) -> bool:
@@ -162,14 +170,18 @@ class Entrance:
         """The rows without those that have no partner in a static table."""
         for edge in self._drops_by.get(number, ()):
             if len(rows) and self._asked[edge.reason]:
-                found = np.zeros(len(rows), np.bool_)
-                edge.find_partners(rows, self._windows[edge.neighbour], found)
-                places = np.flatnonzero(found)
+                places = np.flatnonzero(self._find_in_table(edge, rows))
                 self._count_checks(edge, len(rows), len(rows) - len(places))
                 if not self._gauges[edge.reason].is_resting:
                     self._counts.dropped += len(rows) - len(places)
                     rows = select_rows(rows, places)
         return rows
+
+    def _find_in_table(self, edge: Edge, rows: WindowRows) -> Flags:
+        """Which rows have a partner in a static table."""
+        found = np.zeros(len(rows), np.bool_)
+        edge.find_partners(rows, self._windows[edge.neighbour], found)
+        return found
 
     def _find_waking(self, chunk: IndexedChunk) -> dict[int, Ints]:
         """The ids of the hidden rows that have all partners now, by input."""

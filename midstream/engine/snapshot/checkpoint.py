@@ -27,9 +27,9 @@ from midstream.kernels import rings as kernels
 from midstream.kernels.types import EARLIEST, FIRST_ID
 from midstream.state.arrow import make_contiguous
 from midstream.state.expiry import expiry_of
-from midstream.state.hidden import HiddenRows
 from midstream.state.indexes import Ints
-from midstream.state.window import BaseWindow, PayloadName, WindowRows
+from midstream.state.row_parts import select_rows
+from midstream.state.window import BaseWindow, PayloadName, WindowLayout, WindowRows
 
 
 def describe_query(query: Query) -> dict[str, Any]:
@@ -144,13 +144,24 @@ def _check_step(query: Query, stored: int | None) -> None:
             )
 
 
-def make_window_table(window: BaseWindow, hidden: HiddenRows | None, horizon: int) -> pa.Table:
-    """The live rows of an input: of its base window, and those that are hidden, which enter when they are restored."""
-    table = _make_table(window.held(kernels.alive(window.ends, window.head, window.tail, horizon)))
-    if hidden is not None and len(hidden):
-        table = pa.concat_tables([table, _make_table(hidden.held(hidden.living(horizon)))])
-    # The rows of a window that counts them enter in the order of their stream.
-    return table.sort_by("ordinal") if hidden is not None and window.layout.tracks_arrivals else table
+def living_rows(window: BaseWindow, horizon: int) -> WindowRows:
+    """The rows of a base window that have not ended before this time."""
+    return window.held(kernels.alive(window.ends, window.head, window.tail, horizon))
+
+
+def make_window_table(layout: WindowLayout, parts: Sequence[WindowRows], horizon: int, next_ordinal: int) -> pa.Table:
+    """Those rows of an input that `read_stored_rows` takes back; its stream's next row has the place `next_ordinal`.
+
+    Rows of a window that counts them are in the order of their stream, in which they enter.
+    """
+    rule, tables = expiry_of(layout.window, FIRST_ID), []
+    for rows in parts:
+        kept = rule.still_valid(rows.ends, rows.ordinals, horizon, next_ordinal)
+        tables.append(_make_table(select_rows(rows, np.flatnonzero(kept))))
+    table = pa.concat_tables(tables)
+    if layout.tracks_arrivals and np.any(np.diff(_integers(table, "ordinal")) < 0):
+        return table.sort_by("ordinal")
+    return table.combine_chunks()
 
 
 def _make_table(rows: WindowRows) -> pa.Table:
