@@ -293,14 +293,14 @@ class Pipeline:
             for relation, window in zip(self._query.inputs, self._windows, strict=True)
         ]
         if self._entrance is not None:
-            windows += self._entrance.state_stats(self._horizon)
+            windows += self._entrance.state_stats()
         late = self.memory.count().late
         kept = [StateStats("late", "late", 0, late, 0, ())] if late else []
         return windows + self._lane.state_stats() + kept
 
     def demand_stats(self) -> DemandStats | None:
         """What became of rows for which there was no demand, unless that is not asked."""
-        return None if self._entrance is None else self._entrance.stats(self._horizon)
+        return None if self._entrance is None else self._entrance.stats()
 
     def work(self) -> Work:
         """What windows, joins and states have done so far."""

@@ -62,11 +62,11 @@ class MemoryStats:
 class DemandStats:
     """What became of rows for which there was no demand.
 
-    `hidden` counts rows that had to wait for a partner before they entered, `waiting` those of them that still do,
-    `woken` those for which all partners have come, and `released` those that entered without, because their plan has
-    changed or waiting did not pay; the others have expired. `dropped` counts rows without a partner in a static table.
-    `suspended` counts rows and combinations that had to wait inside a plan, and `resumed` those that
-    went on. In `checks` one was looked up, in `hits` of them it had no partner.
+    `hidden` counts rows that had to wait for a partner before they entered, `waiting` those of them that still do or
+    have expired and were not collected yet, `woken` those for which all partners have come, and `released` those that
+    entered without, because their plan has changed or waiting did not pay; the others have expired. `dropped` counts
+    rows without a partner in a static table. `suspended` counts rows and combinations that had to wait inside a plan,
+    and `resumed` those that went on. In `checks` one was looked up, in `hits` of them it had no partner.
     """
 
     hidden: int

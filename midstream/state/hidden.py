@@ -46,10 +46,18 @@ class HiddenRows(BaseWindow):
     """The hidden rows of one input; `reasons` is a ring with what each of them waits for."""
 
     reasons: Ints
+    #: How many of the rows from head to tail have been taken out.
+    _taken: int
 
     def _allocate(self) -> None:
         self.reasons = np.empty(self.capacity, np.int64)
+        self._taken = 0
         super()._allocate()
+
+    @property
+    def waiting(self) -> int:
+        """How many rows wait; those behind one that does may have expired."""
+        return len(self) - self._taken
 
     def _make_expiry(self) -> Expiry:
         return _HiddenExpiry(self.layout.window, self.head)
@@ -86,9 +94,16 @@ class HiddenRows(BaseWindow):
         """Take rows out, by their ids in order."""
         rows = self.held(ids)
         self.ends[ids & (self.capacity - 1)] = EVICTED
+        self._taken += len(ids)
         for index in self.hash_indexes.values():
             index.evict(ids)
         return rows
+
+    def purge(self, horizon: int) -> None:
+        """Forget the rows at the head that have been taken out or can never matter again."""
+        head = self._expiry.first_kept(self.ring(), horizon)
+        self._taken -= int(np.count_nonzero(rings.read(self.ends, self.head, head) == EVICTED))
+        super().purge(horizon)
 
     def _resize(self, capacity: int) -> None:
         self.reasons = rings.resize(self.reasons, self.head, self.tail, capacity)

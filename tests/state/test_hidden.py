@@ -57,6 +57,8 @@ def test_rows_leave_from_anywhere(seed: int, kind: WindowKind) -> None:
         waiting = [(row, why) for row, why in waiting if row[1] >= now]
         found = hidden.living(now)
         assert texts_of(hidden, found) == sorted((row[0], row[4]) for row, _ in waiting)
+        everything = hidden.living(int(SMALLEST))
+        assert hidden.waiting == len(everything) >= len(waiting), "what has expired behind others may be counted"
         counted = np.bincount(hidden.reasons_of(found), minlength=3).tolist()
         assert counted == [sum(why == reason for _, why in waiting) for reason in range(3)]
     assert hidden.capacity <= 4 * max(64, most), "rows that have left take no room for long"

@@ -270,12 +270,12 @@ class Entrance:
 
     # What it tells ---------------------------------------------------------------------------------------------------
 
-    def stats(self, horizon: int) -> DemandStats:
+    def stats(self) -> DemandStats:
         """What it, and the plan behind it, have done so far."""
         counts, meter = self._counts, self._meter
         return DemandStats(
             hidden=counts.hidden,
-            waiting=sum(len(hidden.living(horizon)) for hidden in self._hidden.values()),
+            waiting=sum(hidden.waiting for hidden in self._hidden.values()),
             woken=counts.woken,
             released=counts.released,
             dropped=counts.dropped,
@@ -285,14 +285,13 @@ class Entrance:
             hits=meter.demand_hits,
         )
 
-    def state_stats(self, horizon: int) -> list[StateStats]:
+    def state_stats(self) -> list[StateStats]:
         """The size of what is kept of hidden rows, for each input that has some."""
         found = []
         for number, hidden in self._hidden.items():
             if len(hidden):
                 alias = self._query.inputs[number].alias
-                rows = len(hidden.living(horizon))
-                found.append(StateStats(quoted(alias), "hidden", rows, hidden.nbytes, 0, (alias,)))
+                found.append(StateStats(quoted(alias), "hidden", hidden.waiting, hidden.nbytes, 0, (alias,)))
         return found
 
 
