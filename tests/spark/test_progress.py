@@ -10,7 +10,7 @@ import pytest
 
 import midstream as ms
 import midstream.spark
-from midstream.spark.reports.cell_report import LARGEST_REPORT, MEMORY_FIELDS, report_of
+from midstream.spark.reports.cell_report import DEMAND_FIELDS, LARGEST_REPORT, MEMORY_FIELDS, report_of
 from midstream.spark.reports.totals import Progress, cell_reports
 from midstream.spark.routing.router import Router
 from midstream.spark.spec import JoinSpec
@@ -54,6 +54,8 @@ def told(streams: int = 3, letters: str = "s", length: int = 5, plan: int = 50) 
             "to": "",
         },
         "memory": dict.fromkeys(MEMORY_FIELDS, 2**50),
+        "demand": dict.fromkeys(DEMAND_FIELDS, 2**50),
+        "kinds": dict.fromkeys(("window", "hidden", "join", "suspended", "output"), 2**50),
         "heavy": [f"{letters * length}.{letters * length}", letters * 60, 0.123456789],
     }
 
@@ -78,13 +80,27 @@ def test_small_reports_are_whole() -> None:
 def test_no_reports() -> None:
     none = Progress.of({})
     assert (none.rows_in, none.rows_out, none.held_back_by, none.in_place) == ({}, 0, None, 0.0)
-    assert none.memory == {}
+    assert none.memory == none.demand == none.bytes_by_kind == {}
 
 
 def test_memory_is_summed_over_cells() -> None:
-    reports = {cell: report_of(cell, told() | {"memory": dict.fromkeys(MEMORY_FIELDS, cell)}) for cell in (1, 2, 4)}
+    others = {"demand": None, "kinds": {}}
+    reports = {
+        cell: report_of(cell, told() | others | {"memory": dict.fromkeys(MEMORY_FIELDS, cell)}) for cell in (1, 2, 4)
+    }
     total = Progress.of(reports).memory
     assert total == dict.fromkeys(MEMORY_FIELDS, 7) | {"over": 4}
+
+
+def test_demand_and_bytes_are_summed_over_cells() -> None:
+    counted = dict.fromkeys(DEMAND_FIELDS, 1) | {"hidden": 10, "woken": 2, "released": 3, "suspended": 7}
+    reports = {
+        cell: report_of(cell, told(1) | {"memory": None, "demand": counted, "kinds": {"window": cell, "join": 5}})
+        for cell in (1, 2)
+    }
+    total, saved = Progress.of(reports), (10 - 2 - 3 + 1) + (7 - 1)
+    assert total.demand == {name: 2 * count for name, count in counted.items()} | {"saved": 2 * saved}
+    assert total.bytes_by_kind == {"window": 3, "join": 10}
 
 
 @pytest.mark.versions

@@ -7,6 +7,7 @@ on. A push names the stamp in the state store, and is refused if the engine has 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -194,6 +195,10 @@ class Cell:
         assert self._engine is not None
         stats, migration = self._engine.stats(), self._engine.migration
         report: dict[str, Any] = {"plan": str(self._engine.plan), "bytes": stats.state_bytes}
+        kinds: Counter[str] = Counter()
+        for state in stats.states:
+            kinds[state.kind] += state.bytes
+        report["kinds"] = dict(kinds)
         report["executor"] = self._engine.executor
         if (routing := self._engine.routing) is not None:
             report["policy"] = routing.policy
@@ -208,6 +213,8 @@ class Cell:
             }
         if stats.memory is not None:
             report["memory"] = asdict(stats.memory)
+        if stats.demand is not None:
+            report["demand"] = asdict(stats.demand)
         heavy = self._heavy_key(rows)
         return report if heavy is None else report | {"heavy": heavy}
 

@@ -27,6 +27,18 @@ MEMORY_FIELDS = (
     "refilled",
     "states_off",
 )
+#: What `dem` lists, in this order: what became of rows without a partner since the engine was loaded.
+DEMAND_FIELDS = (
+    "hidden",
+    "waiting",
+    "woken",
+    "released",
+    "dropped",
+    "suspended",
+    "resumed",
+    "checks",
+    "hits",
+)
 
 
 def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,6 +52,7 @@ def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
         "dropped": told["dropped"],
         "rejected": told["rejected"],
         "state": told["bytes"],
+        "kinds": told["kinds"],
         "stored": told["stored"],
         "parcels": told["parcels"],
         "wm": told["watermark"],
@@ -57,14 +70,17 @@ def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
         report["mig"] = [migration[name] for name in MIGRATION_FIELDS]
     if told.get("memory") is not None:
         report["mem"] = [told["memory"][name] for name in MEMORY_FIELDS]
+    if told.get("demand") is not None:
+        report["dem"] = [told["demand"][name] for name in DEMAND_FIELDS]
     if told.get("answers"):
         report["ans"] = told["answers"]
     if told.get("step") is not None:
         report["step"] = told["step"]
     if "heavy" in told:
         report["heavy"] = told["heavy"]
-    if len(json.dumps(report)) > LARGEST_REPORT:
-        report.pop("mem", None)
+    for name in ("kinds", "dem", "mem"):
+        if len(json.dumps(report)) > LARGEST_REPORT:
+            report.pop(name, None)
     for name in ("reached", "in", "late"):
         if len(json.dumps(report)) > LARGEST_REPORT:
             report[name] = sum(report[name].values()) if name != "reached" else {}

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from midstream.engine.stats import DemandStats
 from midstream.errors import SparkError, shown
 from midstream.migrate.record import UNFILLED_ROWS
-from midstream.spark.reports.cell_report import MEMORY_FIELDS, MIGRATION_FIELDS
+from midstream.spark.reports.cell_report import DEMAND_FIELDS, MEMORY_FIELDS, MIGRATION_FIELDS
 
 #: The name of the observation, before the join's.
 OBSERVATION = "midstream"
@@ -97,7 +98,9 @@ class Progress:
 
     `holes` are the rows that are still to be filled; what other strategies wait for is in `migrations`, with its unit.
     `memory` has what `stats().memory` has for an engine, summed over cells, but for `over`, which is the most of any;
-    without a memory limit it is empty.
+    without a memory limit it is empty. `demand` has what `stats().demand` has, and `saved`, summed over cells; it is
+    empty if demand is off. `bytes_by_kind` has the bytes of `state_bytes` by what takes them: windows, hidden rows,
+    joins and others.
     `held_back_by` is the stream whose event times are furthest behind, which holds the watermark back. `seconds` are
     of the slowest cell: in the engine, in the state store, and in total; the rest is transport. `in_place` is the share
     of cells that reused their in-memory engine instead of reloading it.
@@ -117,6 +120,8 @@ class Progress:
     held_back_by: str | None
     heavy_keys: list[tuple[str, str, float]]
     memory: dict[str, int]
+    demand: dict[str, int]
+    bytes_by_kind: dict[str, int]
     seconds: dict[str, float]
     in_place: float
 
@@ -146,6 +151,8 @@ class Progress:
             held_back_by=_slowest(report["reached"] for report in told),
             heavy_keys=[tuple(report["heavy"]) for report in told if "heavy" in report],
             memory=_sum_memory(report["mem"] for report in told if "mem" in report),
+            demand=_sum_demand(report["dem"] for report in told if "dem" in report),
+            bytes_by_kind=_sum_by_name(report["kinds"] for report in told if "kinds" in report),
             seconds={"engine": parts[0], "store": parts[1], "total": parts[2]},
             in_place=sum(report["place"] == "host" for report in told) / len(told) if told else 0.0,
         )
@@ -166,6 +173,11 @@ def _sum_memory(reports: Iterable[Sequence[int]]) -> dict[str, int]:
             before = totals.get(name, 0)
             totals[name] = max(before, number) if name == "over" else before + number
     return totals
+
+
+def _sum_demand(reports: Iterable[Sequence[int]]) -> dict[str, int]:
+    totals = _sum_by_name(dict(zip(DEMAND_FIELDS, told, strict=True)) for told in reports)
+    return totals | {"saved": DemandStats(**totals).saved} if totals else {}
 
 
 def _slowest(watermarks: Iterable[Mapping[str, int | None]]) -> str | None:
