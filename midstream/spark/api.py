@@ -84,6 +84,7 @@ def sql(
     host_idle: Duration = "15 minutes",
     memory_limit: int | str | None = None,
     overload: str = "refuse",
+    demand: str = "off",
     control: str | os.PathLike[str] | None = None,
     result_id: bool = False,
     assume_zone: str | None = None,
@@ -122,6 +123,9 @@ def sql(
     `memory_limit` is what the engine of each cell may keep: a number of bytes or text such as ``"2GB"``. What does not
     fit is computed again when it is needed. If the rows of the windows alone are more, the query fails: `overload` has
     to be ``"refuse"``, because Spark stores rows before a cell sees them.
+
+    `demand` is that of `Engine`: with ``"on"``, rows that have no partner yet in their cell wait until one comes, and
+    with ``"auto"`` only where that pays. They are stored as all others are. A restart may change it.
 
     `control` is a durable folder that driver and executors see, the same on every restart, through which
     `midstream.spark.control` changes the plan while the query runs. Give it from the first start on: it is one more
@@ -176,6 +180,7 @@ def sql(
             seed=seed,
             memory_limit=check_limit(memory_limit),
             overload=check_overload(overload),
+            demand=demand,
         ),
         schedule=check_schedule(schedule),
         allow_incomplete=check_flag("allow_incomplete", allow_incomplete),
@@ -251,11 +256,12 @@ def explain(
     step: Duration | None = None,
     executor: str = "tree",
     routing: str | None = None,
+    demand: str = "off",
 ) -> str:
     """Where rows would go: the dimensions with their shares, and the copies that each stream pays.
 
-    Also by which executor and routing the cells would run the plan, and with a `memory_limit` what all of them together
-    may take.
+    Also by which executor, routing and demand the cells would run the plan, and with a `memory_limit` what all of them
+    together may take.
 
     With set operations that is told of every branch, which is called by its aliases. For a query with steps it also
     tells how the cells' parts of results are put together.
@@ -274,7 +280,7 @@ def explain(
         cells=check_count("partitions", partitions, "partitions"),
         rates=check_mapping("rates", rates, "relative rates by stream: {'orders': 10}"),
         hot_keys=check_hot_keys(hot_keys),
-        options=check_engine(executor=executor, routing=routing),
+        options=check_engine(executor=executor, routing=routing, demand=demand),
         assume_zone=assume_zone,
         step=check_step(step),
     )

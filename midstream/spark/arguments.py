@@ -69,15 +69,15 @@ def check_overload(value: Any) -> str:
 
 
 def check_engine(
-    *, strategy: Any = None, executor: Any = "tree", routing: Any = None, seed: Any = None, **checked: Any
+    *, strategy: Any = None, executor: Any = "tree", routing: Any = None, seed: Any = None, **others: Any
 ) -> EngineOptions:
-    """What the engines of all cells are told. Only names travel to them; `checked` are options that need no check."""
+    """What the engines of all cells are told. Only names travel to them; `others` are checked as those of an engine."""
     for name, value, kind in (("executor", executor, ExecutorKind), ("routing", routing, (Policy, RoutingRecord))):
         if isinstance(value, kind):
             raise SparkError(f"{name}: {shown(value)} cannot travel to the cells; give the name of one")
     find_executor(executor, "engine")  # None is one for a restored engine alone
     chosen = None if strategy is None else check_strategy(strategy)
-    return EngineOptions(strategy=chosen, executor=executor, routing=routing, seed=seed, **checked)
+    return EngineOptions(strategy=chosen, executor=executor, routing=routing, seed=seed, **others)
 
 
 def check_flag(name: str, value: Any) -> bool:

@@ -107,7 +107,8 @@ class JoinSpec:
         """Where rows go, and how cells run the plan. `memory_limit` is that of each cell, in bytes."""
         default = find_executor(self.executor, "explain").default_routing
         way = "as the plan says" if default is None else f"routing: {self.policy or default}"
-        return f"{self.routing.explain(memory_limit)}\n\nexecutor: {self.executor}, {way}"
+        how = f"executor: {self.executor}, {way}, demand: {self.options.demand}"
+        return f"{self.routing.explain(memory_limit)}\n\n{how}"
 
     @cached_property
     def described(self) -> dict[str, Any]:

@@ -30,10 +30,11 @@ def check_split(routing: Routing, source: str, split: Split) -> None:
 
 @dataclass
 class CellsRun:
-    """Engines of all cells; `sent` counts the rows that travelled."""
+    """Engines of all cells, which work by `demand`; `sent` counts the rows that travelled."""
 
     routing: Routing
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    demand: str = "off"
     sent: int = 0
 
     def __post_init__(self) -> None:
@@ -45,7 +46,7 @@ class CellsRun:
         self.engines = []
         for rows in static:
             empty = {name: routing.cell_query.schemas[name].empty_table() for name in routing.cell_query.tables}
-            self.engines.append(ms.Engine(routing.cell_query, tables=empty | rows))
+            self.engines.append(ms.Engine(routing.cell_query, tables=empty | rows, demand=self.demand))
 
     def routed(self, data: Mapping[str, Any]) -> list[dict[str, pa.Table]]:
         cells: list[dict[str, pa.Table]] = [{} for _ in range(self.routing.cells)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import midstream.spark
 from midstream.options import EngineOptions
 from midstream.spark.checkpoint.ledger import Ledger
 from midstream.spark.checkpoint.store import CellStore, open_ledger
@@ -132,3 +134,8 @@ def test_rows_without_a_partner_in_a_table_are_dropped_and_stored(then: str) -> 
     assert found == [0, 1, 2, 2] and stored == 24
     assert told.demand.get("dropped", 0) == (7 if then == "on" else 0)
     assert cell.push(then, {}, 8)[2] == 4, "the rows of the table stay"
+
+
+def test_the_default_is_that_of_an_engine() -> None:
+    for function in (midstream.spark.sql, midstream.spark.explain):
+        assert inspect.signature(function).parameters["demand"].default == EngineOptions().demand

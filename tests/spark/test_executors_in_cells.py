@@ -22,16 +22,19 @@ from midstream.spark.checkpoint.start import Start, choose_start
 from midstream.spark.checkpoint.store import open_ledger
 from midstream.spark.commands.messages import Command
 from midstream.spark.spec import JoinSpec
+from tests.eager import eager
 
 from .attempts import Batches, count_rows
 from .test_attempts import KINDS, SCHEMA, STATIC, STRATEGIES, by_content, some_rows
 
 ROUTED = ("stems", "eddy", "stairs")
 POLICIES = {"tree": (None,)} | dict.fromkeys(ROUTED, (None, "rank", "cumulative", "lottery", "content", "fixed"))
+DEMANDS = ("off", "on", "auto")
 PLANS = {
     "three": ["((a b) c)", "((c a) b)", "(b (c a))"],
     "static": ["((a b) s)", "((s a) b)", "(b (s a))"],
     "rows and range": ["(a b)", "(b a)"],
+    "rows and static": ["((a b) s)", "((s a) b)", "(b (s a))"],
 }
 CHAIN_ROW = pa.schema({"x": pa.int64(), "y": pa.int64(), "ts": pa.timestamp("us", "UTC")})
 CHAIN = (
@@ -42,16 +45,17 @@ CHAIN = (
 
 
 def choose_options(rng: random.Random, executor: str) -> EngineOptions:
-    return EngineOptions(executor=executor, routing=rng.choice(POLICIES[executor]), seed=rng.choice([None, 7]))
+    routing, seed, demand = rng.choice(POLICIES[executor]), rng.choice([None, 7]), rng.choice(DEMANDS)
+    return EngineOptions(executor=executor, routing=routing, seed=seed, demand=demand)
 
 
 def run_kind(kind: str, executor: str, seed: int) -> int:
-    """Batches, each tried twice, with commands and restarts that may change plan, executor and routing."""
+    """Batches, each tried twice, with commands and restarts that may change plan, executor, routing and demand."""
     rng = random.Random(f"{kind} {executor} {seed}")
     text, plans = KINDS[kind], PLANS[kind]
     streams = [name for name in "abc" if f" {name} [" in text]
     tables = (
-        {"s": pa.table({"k": [0, 1, 1, 2] * 2, "name": list("pqrstuvw")}, schema=STATIC)} if kind == "static" else {}
+        {"s": pa.table({"k": [0, 1, 1, 0] * 2, "name": list("pqrstuvw")}, schema=STATIC)} if "static" in kind else {}
     )
     schemas = dict.fromkeys(streams, SCHEMA) | dict.fromkeys(tables, STATIC)
     options = choose_options(rng, executor)
@@ -67,7 +71,7 @@ def run_kind(kind: str, executor: str, seed: int) -> int:
             batches.restart(replace(spec, options=options, plan=rng.choice([None, *plans])))
         chosen = rng.choices(plans, k=2) if rng.random() < 0.3 else []
         commands = tuple(Command(plan, rng.choice([None, *STRATEGIES])) for plan in chosen)
-        with mock.patch.object(processor, "take") as take:
+        with mock.patch.object(processor, "take") as take, eager():
             results = batches.run(data, now, take, commands)
         assert results == count_rows(engine.push(by_content(spec, data), watermark=1000 * now))
         found += results
@@ -192,7 +196,8 @@ def test_what_goes_on_and_what_the_code_changes() -> None:
     assert start(chain_spec("tree", plan=plan)) == Start("(((c d) b) a)", None)
 
 
-def test_explain_names_executor_and_routing() -> None:
-    assert chain_spec("tree").explain().endswith("\n\nexecutor: tree, as the plan says")
-    assert chain_spec("stems").explain().endswith("\n\nexecutor: stems, routing: rank")
-    assert chain_spec("stairs", "lottery").explain().endswith("\n\nexecutor: stairs, routing: lottery")
+def test_explain_names_executor_routing_and_demand() -> None:
+    assert chain_spec("tree").explain().endswith("\n\nexecutor: tree, as the plan says, demand: off")
+    assert chain_spec("stems").explain().endswith("\n\nexecutor: stems, routing: rank, demand: off")
+    spec = replace(chain_spec("tree"), options=EngineOptions(executor="stairs", routing="lottery", demand="auto"))
+    assert spec.explain().endswith("\n\nexecutor: stairs, routing: lottery, demand: auto")

@@ -30,17 +30,18 @@ def test_two_partitions_become_four_and_two_again(spark: Any, tmp_path: Path) ->
     total: Any = None
     frames: dict[str, Any] = {}
     reports = []
-    for at, partitions in enumerate([2, 4, 2]):
+    for at, (partitions, demand) in enumerate([(2, "on"), (4, "auto"), (2, "on")]):
         part = Input({name: batches[2 * at : 2 * at + 2] for name, batches in ROWS.items()})
         if at == 0:
             frames = part.frames(spark, tmp_path)
         else:
             part.write(tmp_path, first=2 * at)
             ms.spark.repartition(str(tmp_path / "checkpoint"), partitions)
-        joined = ms.spark.sql(join_text(WINDOWS), frames, "ts", LONG, partitions=partitions, cells=4)
+        joined = ms.spark.sql(join_text(WINDOWS), frames, "ts", LONG, partitions=partitions, cells=4, demand=demand)
         ran = run(joined, tmp_path / "checkpoint")
         total = ran.rows if total is None else total + ran.rows
         reports.append(ran.reports())
+        assert all("dem" in report for batch in reports[-1] for report in batch.values())
     expected = expect(Input(ROWS), WINDOWS)
     assert total == expected.rows
     assert sum(expected.rows.values()) > 300

@@ -97,12 +97,13 @@ def test_the_stored_plan_goes_on(stopped: StoppedQuery, tmp_path: Path) -> None:
     assert {report["place"] for report in ran.reports()[1].values()} == {"host"}
 
 
-def test_another_plan_strategy_and_smaller_windows(stopped: StoppedQuery, tmp_path: Path) -> None:
+def test_another_plan_strategy_demand_and_smaller_windows(stopped: StoppedQuery, tmp_path: Path) -> None:
     smaller = {**WINDOWS, "a": 9 * SECOND, "c": 2 * SECOND}
-    query = stopped.query(streams.join_text(smaller), plan=OTHER, strategy="moving-state")
+    query = stopped.query(streams.join_text(smaller), plan=OTHER, strategy="moving-state", demand="on")
     ran = streams.run(query, stopped.copy(tmp_path))
     check(ran, smaller)
     assert plans(ran) == {OTHER}
+    assert ms.spark.progress(ran.progress[AFTER - 1]).demand["checks"] > 0
 
 
 @pytest.mark.parametrize("executor", ["stairs", pytest.param("stems", marks=pytest.mark.slow)])

@@ -63,13 +63,14 @@ def check(seed: int, cells: Sequence[int] = CELLS, **shape: Any) -> None:
     query = make_query(case)
     names = query.output_schema.names
     for routing in routings(case, query, cells):
-        run = CellsRun(routing, case.tables())
-        rng = random.Random(seed)
+        rng = random.Random(f"{seed} {routing.cells}")
+        run = CellsRun(routing, case.tables(), rng.choice(["off", "on", "auto"]))
         for number, (push, rows) in enumerate(zip(case.pushes, expected.by_push(case), strict=True)):
             found = run.push(dress_push(case, push, rng, only_arrow=True), expected.acceptance.watermarks[number + 1])
             different = difference(rows, multiset(row for table in found for row in rows_of(table)), names)
             assert different is None, (
-                f"seed {seed}, {shape}, push {number}: {different}\n{case.text}\n{routing.explain()}"
+                f"seed {seed}, {shape}, demand {run.demand}, push {number}: {different}\n"
+                f"{case.text}\n{routing.explain()}"
             )
 
 

@@ -26,12 +26,12 @@ def names(spark: Any, labels: dict[int, str]) -> Any:
     return spark.createDataFrame(list(labels.items()), "k bigint, label string")
 
 
-@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize(("partitions", "demand"), [(1, "off"), (2, "on")])
 @pytest.mark.versions
-def test_a_table_is_read_once_and_kept(spark: Any, tmp_path: Path, partitions: int) -> None:
+def test_a_table_is_read_once_and_kept(spark: Any, tmp_path: Path, partitions: int, demand: str) -> None:
     first = Input({"a": ROWS[:2], "b": ROWS[:2]})
     frames = first.frames(spark, tmp_path)
-    options = {"event_time": {"a": "ts", "b": "ts"}, "delay": LONG, "partitions": partitions}
+    options = {"event_time": {"a": "ts", "b": "ts"}, "delay": LONG, "partitions": partitions, "demand": demand}
     joined = ms.spark.sql(TEXT, {**frames, "names": names(spark, LABELS)}, **options)
     begun = run(joined, tmp_path / "checkpoint")
 
@@ -49,6 +49,9 @@ def test_a_table_is_read_once_and_kept(spark: Any, tmp_path: Path, partitions: i
     }
     assert begun.rows + gone_on.rows == labelled
     assert len(labelled) > 20
+    if demand == "on":
+        without_label = [key for batch in ROWS[:2] for key, _, _ in batch if key not in LABELS]
+        assert ms.spark.progress(begun.progress[-1]).demand["dropped"] == 2 * len(without_label) > 0
 
 
 def test_a_table_in_a_batch_query(spark: Any, tmp_path: Path) -> None:

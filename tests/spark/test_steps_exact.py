@@ -32,13 +32,14 @@ def check(seed: int, kind: str | None = None) -> int:
     rates = {alias: rng.choice([0.1, 1, 5, 30]) for alias in query.aliases if rng.random() < 0.5}
     hot = draw_hot_keys(case.join, query, rng) if rng.random() < 0.6 else None
     routing = routing_for(query, rng.choice(CELLS), rates, hot)
-    run = CellsRun(routing, case.join.tables())
+    run = CellsRun(routing, case.join.tables(), rng.choice(["off", "on", "auto"]))
 
     def compare(parts: Sequence[pa.Table], place: int) -> None:
         found = [row for table in put_together_tables(query, parts, rng) for row in rows_of(table)]
         different = difference(expected.rows[place], multiset(found), case.column_names)
         assert different is None, (
-            f"seed {seed}, {kind}, push {place}: {different}\n{case.join.text}\n{routing.explain()}"
+            f"seed {seed}, {kind}, demand {run.demand}, push {place}: {different}\n"
+            f"{case.join.text}\n{routing.explain()}"
         )
 
     for number, push in enumerate(case.join.pushes):

@@ -19,12 +19,14 @@ import pytest
 
 import midstream as ms
 from midstream.engine.operators.rounds import PartsToSpread
+from midstream.options import EngineOptions
 from midstream.spark import processor
 from midstream.spark.commands.messages import Command
 from midstream.spark.parcels import finishing
 from midstream.spark.parcels.finishing import find_partitions
 from midstream.spark.parcels.result_ids import COLUMN
 from midstream.spark.spec import JoinSpec
+from tests.eager import eager
 
 from .attempts import Batches, count_rows
 from .finishing_run import put_together
@@ -98,7 +100,8 @@ def run_batches(kind: str, seed: int, follows: bool = False) -> int:
     if follows or (kind in FOLLOWING and rng.random() < 0.3):
         step = None
     hot = {"k": [1]} if "b [RANGE" in text and rng.random() < 0.5 else {}
-    spec = JoinSpec(text, schemas, "ts", cells=rng.choice([1, 3, 4]), hot_keys=hot, step=step)
+    options = EngineOptions(demand=rng.choice(["off", "on", "auto"]))
+    spec = JoinSpec(text, schemas, "ts", cells=rng.choice([1, 3, 4]), hot_keys=hot, step=step, options=options)
     engine = ms.Engine(ms.query(text, schemas=schemas, event_time="ts", step=step), tables=tables)
     batches = Batches(spec, seed, tables)
     found = 0
@@ -107,14 +110,14 @@ def run_batches(kind: str, seed: int, follows: bool = False) -> int:
     for batch in range(12):
         if batch == 6 and (rng.random() < 0.5 or follows):
             text = text.replace("RANGE 9 SECONDS", "RANGE 5 SECONDS")
-            spec = replace(spec, text=text)
+            spec = replace(spec, text=text, options=EngineOptions(demand=rng.choice(["off", "on", "auto"])))
             batches.restart(spec)
             engine = ms.Engine.restore(ms.query(text, schemas=schemas, event_time="ts"), engine.snapshot())
         now += rng.choice([0, 500, 2_000, 2_000, 15_000]) if rng.random() < 0.8 else rng.randrange(4_000)
         data = {name: some_rows(rng, rng.choice([0, 1, 5, 20]), now) for name in schemas if name != "s"}
         plans = rng.choices(PLANS_OF[kind], k=rng.randrange(3)) if kind in PLANS_OF else []
         commands = tuple(Command(plan, rng.choice(STRATEGIES)) for plan in plans)
-        with mock.patch.object(processor, "take") as take:
+        with mock.patch.object(processor, "take") as take, eager():
             batches.run(data, now, take, commands)
         wanted = engine.push(data, watermark=1000 * now)
         results = put_together(spec.query, batches.output, rng, with_ids=spec.query.step is not None)

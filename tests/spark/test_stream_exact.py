@@ -125,18 +125,20 @@ def check_counters(case: Case, ran: StreamRun, acceptance: Acceptance, label: st
 
 
 def check_seeds(spark: Any, folder: Path, seeds: range, batches: int, **shape: Any) -> None:
-    """Several cases at the same time, each with its own number of partitions, plan and delay."""
+    """Several cases at the same time, each with its own number of partitions, plan, delay and demand."""
     cases = {str(seed): in_batches(spark_case(seed, **shape), batches) for seed in seeds}
     enough = {name: place % 2 == 1 for place, name in enumerate(cases)}
-    frames = {}
+    frames, demands = {}, {}
     for name, case in cases.items():
         rng = random.Random(case.seed)
         partitions = 1 if case.has_rows_windows else rng.choice([1, 2, 3])
         plan = rng.choice([None, *case.plans])
-        frame = join_case(spark, case, folder / name, enough[name], partitions, plan=plan)
+        demands[name] = rng.choice(["off", "on", "auto"])
+        frame = join_case(spark, case, folder / name, enough[name], partitions, plan=plan, demand=demands[name])
         frames[name] = frame, folder / name / "checkpoint"
     for name, ran in streams.run_all(frames).items():
-        check(cases[name], ran, enough[name], f"seed {name}, {batches} batches, {shape}")
+        told = f"seed {name}, {batches} batches, demand {demands[name]}, {shape}"
+        check(cases[name], ran, enough[name], told)
 
 
 @pytest.mark.versions

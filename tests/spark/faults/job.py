@@ -86,6 +86,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=1, help="files of each stream in a batch")
     parser.add_argument("--queries", type=int, default=1, help="how many write the same results, each into its folder")
     parser.add_argument("--ending", choices=("exit", "stop-query", "stop-session"), default="exit")
+    parser.add_argument("--demand", default="off", help="whether rows without a partner wait")
     parser.add_argument("--set", action="append", default=[], help="a setting of the session, as NAME=VALUE")
     chosen = parser.parse_args()
     folder: Path = chosen.folder
@@ -102,7 +103,9 @@ def main() -> None:
         .parquet(str(folder / "input" / name))
         for name in STREAMS
     }
-    results = midstream.spark.sql(QUERY, streams=streams, event_time="ts", delay="1 second", partitions=2)
+    results = midstream.spark.sql(
+        QUERY, streams=streams, event_time="ts", delay="1 second", partitions=2, demand=chosen.demand
+    )
     trigger = {"availableNow": True} if chosen.trigger == "now" else {"processingTime": chosen.trigger}
     queries = []
     for number in range(chosen.queries):

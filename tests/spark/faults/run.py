@@ -37,6 +37,8 @@ _EPOCH = 1_700_000_000 * _SECOND
 #: A machine that does other things as well takes its time.
 PATIENCE = 300.0
 
+#: Each start of a run takes another one.
+_DEMANDS = ("off", "on", "auto")
 KINDS = ("driver", "jvm", "worker", "daemon", "host", "template", "executor")
 
 
@@ -104,6 +106,7 @@ class Run:
             "PYTHONPATH": str(_ROOT),
         }
         command = ["-m", "tests.spark.faults.job", "--folder", str(self.folder), "--master", self.master]
+        command += ["--demand", _DEMANDS[self.starts % len(_DEMANDS)]]
         with (self.folder / "log").open("ab") as log:
             self._driver = subprocess.Popen(
                 [sys.executable, *command, *self._settings, *options],
