@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from midstream.engine.executors.eddy.moving import Mover
+
 from .mutants import MUTANTS, Mutant
 from .playing import find_wrong, play
 
@@ -41,6 +43,20 @@ def test_moves_cannot_be_seen_in_many_outputs(block: int) -> None:
 @pytest.mark.parametrize("block", range(36))
 def test_results_of_many_more_runs(block: int) -> None:
     assert find_wrong(200_000 + 1_000 * block, 500, pushes=15) is None
+
+
+def test_moving_for_several_classes_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one class of rows builds on is misplaced for another, so that nothing is ever where all want it."""
+    moves = [0]
+    move_some = Mover.move_some
+
+    def count(mover: Mover, limit: int) -> int:
+        moves[0] += 1
+        return move_some(mover, limit)
+
+    monkeypatch.setattr(Mover, "move_some", count)
+    assert find_wrong(204_138, 1, pushes=15) is None
+    assert 20 < moves[0] < 2_000
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
