@@ -36,9 +36,9 @@ TEXT = """SELECT a.v, b.v AS w, c.v AS x FROM a [RANGE 6 MILLISECONDS], b [RANGE
 LIMIT = 1_500_000
 
 
-def make_spec(limit: int | str | None, text: str = TEXT) -> JoinSpec:
-    schemas = dict.fromkeys("abc", SCHEMA)
-    return JoinSpec(text, schemas, dict.fromkeys("abc", "ts"), 1, options=EngineOptions(memory_limit=limit))
+def make_spec(limit: int | str | None, demand: str = "off") -> JoinSpec:
+    options = EngineOptions(memory_limit=limit, demand=demand)
+    return JoinSpec(TEXT, dict.fromkeys("abc", SCHEMA), dict.fromkeys("abc", "ts"), 1, options=options)
 
 
 def draw_rows(step: int, count: int = 500, keys: int = 600) -> dict[str, pa.Table]:
@@ -83,9 +83,10 @@ def test_a_cell_keeps_to_the_limit_and_gives_the_same_results() -> None:
     assert given_up > 0 and found.num_rows > 0
 
 
-def test_an_engine_that_stays_keeps_to_the_limit() -> None:
+@pytest.mark.parametrize("demand", ["off", "on"])
+def test_an_engine_that_stays_keeps_to_the_limit(demand: str) -> None:
     spec = make_spec(None)
-    cells = {limit: Cell(make_spec(limit)) for limit in (LIMIT, None)}
+    cells = {limit: Cell(make_spec(limit, demand)) for limit in (LIMIT, None)}
     for cell in cells.values():
         cell.load(Loading(None, NONE_YET, []), "0")
     for step in range(10):
