@@ -10,6 +10,7 @@ import pytest
 import midstream as ms
 import midstream.spark
 from midstream.errors import SparkError
+from midstream.spark.reports.totals import Progress
 
 from .streams import LONG, SECOND, Input, check, expect, run
 
@@ -50,8 +51,8 @@ def test_a_table_is_read_once_and_kept(spark: Any, tmp_path: Path, partitions: i
     assert begun.rows + gone_on.rows == labelled
     assert len(labelled) > 20
     if demand == "on":
-        without_label = [key for batch in ROWS[:2] for key, _, _ in batch if key not in LABELS]
-        assert ms.spark.progress(begun.progress[-1]).demand["dropped"] == 2 * len(without_label) > 0
+        without_label = [key for key, _, _ in ROWS[0] if key not in LABELS]
+        assert Progress.of(begun.reports()[0]).demand["dropped"] == 2 * len(without_label) > 0
 
 
 def test_a_table_in_a_batch_query(spark: Any, tmp_path: Path) -> None:
