@@ -25,15 +25,15 @@ from midstream.kernels.types import AFRESH, COUNT, EVICTED, NEXT, NO_ID, NO_REAS
 AHEAD_BUCKET = 24
 AHEAD_SLOT = 12
 #: Buckets of rows to come, so that each is hashed once: a power of two above the farthest look ahead.
-_KEPT = 32
+KEPT = 32
 
 
 @njit(inline="always")
-def _first_buckets(keys, begin, ahead, secrets, bucket_mask):
-    """The buckets of the rows from `begin` on that are less than `ahead` further, each at its place of `_KEPT`."""
-    kept = np.empty(_KEPT, np.int64)
+def first_buckets(keys, begin, ahead, secrets, bucket_mask):
+    """The buckets of the rows from `begin` on that are less than `ahead` further, each at its place of `KEPT`."""
+    kept = np.empty(KEPT, np.int64)
     for row in range(begin, min(begin + ahead, keys.size)):
-        kept[row & (_KEPT - 1)] = bucket_hash(keys[row], secrets) & bucket_mask
+        kept[row & (KEPT - 1)] = bucket_hash(keys[row], secrets) & bucket_mask
     return kept
 
 
@@ -45,13 +45,13 @@ def insert(chains, first, keys, starts, ends):
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     size = keys.size
-    kept = _first_buckets(keys, 0, AHEAD_SLOT, secrets, bucket_mask)
+    kept = first_buckets(keys, 0, AHEAD_SLOT, secrets, bucket_mask)
     for i in range(size):
         if i + AHEAD_SLOT < size:
             coming = bucket_hash(keys[i + AHEAD_SLOT], secrets) & bucket_mask
-            kept[(i + AHEAD_SLOT) & (_KEPT - 1)] = coming
+            kept[(i + AHEAD_SLOT) & (KEPT - 1)] = coming
             prefetch(buckets, coming)
-        bucket = kept[i & (_KEPT - 1)]
+        bucket = kept[i & (KEPT - 1)]
         slot = (first + i) & slot_mask
         slots[slot, 0] = keys[i]
         slots[slot, 1] = starts[i]
@@ -70,14 +70,14 @@ def store(chains, ring, keys, combos):
     slot_mask = slots.shape[0] - 1
     width = members.shape[1]
     size = keys.size
-    kept = _first_buckets(keys, 0, AHEAD_SLOT, secrets, bucket_mask)
+    kept = first_buckets(keys, 0, AHEAD_SLOT, secrets, bucket_mask)
     for i in range(size):
         if i + AHEAD_SLOT < size:
             coming = bucket_hash(keys[i + AHEAD_SLOT], secrets) & bucket_mask
-            kept[(i + AHEAD_SLOT) & (_KEPT - 1)] = coming
+            kept[(i + AHEAD_SLOT) & (KEPT - 1)] = coming
             prefetch(buckets, coming)
         key = keys[i]
-        bucket = kept[i & (_KEPT - 1)]
+        bucket = kept[i & (KEPT - 1)]
         slot = (tail + i) & slot_mask
         starts[slot] = combos.starts[i]
         ends[slot] = combos.ends[i]
@@ -178,19 +178,19 @@ def probe(chains, ring, keys, combos, out, cursor, layout):
     visited = 0
     row = cursor[ROW]
     entry = cursor[NEXT]
-    kept = _first_buckets(keys, row, AHEAD_BUCKET, secrets, bucket_mask)
+    kept = first_buckets(keys, row, AHEAD_BUCKET, secrets, bucket_mask)
     while row < size:
         if row + AHEAD_BUCKET < size:
             coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets) & bucket_mask
-            kept[(row + AHEAD_BUCKET) & (_KEPT - 1)] = coming
+            kept[(row + AHEAD_BUCKET) & (KEPT - 1)] = coming
             prefetch(buckets, coming)
         if row + AHEAD_SLOT < size:
-            prefetch(slots, buckets[kept[(row + AHEAD_SLOT) & (_KEPT - 1)]] & slot_mask)
+            prefetch(slots, buckets[kept[(row + AHEAD_SLOT) & (KEPT - 1)]] & slot_mask)
         key = keys[row]
         start = combos.starts[row]
         end = combos.ends[row]
         if entry == AFRESH:
-            entry = buckets[kept[row & (_KEPT - 1)]]
+            entry = buckets[kept[row & (KEPT - 1)]]
         while entry >= head:
             slot = entry & slot_mask
             visited += 1
@@ -269,17 +269,17 @@ def find_partners(chains, head, keys, intervals, found):
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     size = keys.size
-    kept = _first_buckets(keys, 0, AHEAD_BUCKET, secrets, bucket_mask)
+    kept = first_buckets(keys, 0, AHEAD_BUCKET, secrets, bucket_mask)
     for row in range(size):
         if row + AHEAD_BUCKET < size:
             coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets) & bucket_mask
-            kept[(row + AHEAD_BUCKET) & (_KEPT - 1)] = coming
+            kept[(row + AHEAD_BUCKET) & (KEPT - 1)] = coming
             prefetch(buckets, coming)
         if row + AHEAD_SLOT < size:
-            prefetch(slots, buckets[kept[(row + AHEAD_SLOT) & (_KEPT - 1)]] & slot_mask)
+            prefetch(slots, buckets[kept[(row + AHEAD_SLOT) & (KEPT - 1)]] & slot_mask)
         if found[row]:
             continue
-        entry = buckets[kept[row & (_KEPT - 1)]]
+        entry = buckets[kept[row & (KEPT - 1)]]
         while entry >= head:
             slot = entry & slot_mask
             if slots[slot, 0] == keys[row] and slots[slot, 1] <= ends[row] and slots[slot, 2] >= starts[row]:
@@ -289,39 +289,42 @@ def find_partners(chains, head, keys, intervals, found):
 
 
 @kernel
-def count_partners(chains, head, keys, intervals, enough, counts):
-    """Count in ``counts[i]`` the entries that match row i, as in `find_partners`; rows that are left out have zero.
+def count_partners(chains, head, keys, intervals, places, enough, counts):
+    """Count in ``counts[i]`` the entries that match the row at ``places[i]``, as in `find_partners`; they are 0 before.
 
     It ends after the row with which `enough` of them were found. Which slots it passes depends on the secret seed, but
-    not where it ends. Returns how many rows and slots were visited.
+    not where it ends. Returns how many rows and slots were visited, and how many entries matched.
     """
     buckets, slots, seed = chains
     starts, ends = intervals
     secrets = secrets_of(seed)
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
-    size = keys.size
+    size = places.size
     found = 0
     visited = 0
-    kept = _first_buckets(keys, 0, AHEAD_BUCKET, secrets, bucket_mask)
-    for row in range(size):
+    kept = np.empty(KEPT, np.int64)
+    for i in range(min(AHEAD_BUCKET, size)):
+        kept[i] = bucket_hash(keys[places[i]], secrets) & bucket_mask
+    for i in range(size):
         if found >= enough:
-            return row, visited
-        if row + AHEAD_BUCKET < size:
-            coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets) & bucket_mask
-            kept[(row + AHEAD_BUCKET) & (_KEPT - 1)] = coming
+            return i, visited, found
+        if i + AHEAD_BUCKET < size:
+            coming = bucket_hash(keys[places[i + AHEAD_BUCKET]], secrets) & bucket_mask
+            kept[(i + AHEAD_BUCKET) & (KEPT - 1)] = coming
             prefetch(buckets, coming)
-        if row + AHEAD_SLOT < size:
-            prefetch(slots, buckets[kept[(row + AHEAD_SLOT) & (_KEPT - 1)]] & slot_mask)
-        entry = buckets[kept[row & (_KEPT - 1)]]
+        if i + AHEAD_SLOT < size:
+            prefetch(slots, buckets[kept[(i + AHEAD_SLOT) & (KEPT - 1)]] & slot_mask)
+        row = places[i]
+        entry = buckets[kept[i & (KEPT - 1)]]
         while entry >= head:
             slot = entry & slot_mask
             visited += 1
             if slots[slot, 0] == keys[row] and slots[slot, 1] <= ends[row] and slots[slot, 2] >= starts[row]:
-                counts[row] += 1
+                counts[i] += 1
             entry = slots[slot, 3]
-        found += counts[row]
-    return size, visited
+        found += counts[i]
+    return size, visited, found
 
 
 @kernel

@@ -91,11 +91,11 @@ class HashIndex:
         chains.find_partners(self._chains, ring.head, keys, intervals, found)
 
     def count_partners(
-        self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], enough: int, counts: Ints
-    ) -> tuple[int, int]:
-        """Count the entries with the key and time of each row until they are enough; the rows and slots visited."""
-        rows, visited = chains.count_partners(self._chains, ring.head, keys, intervals, enough, counts)
-        return int(rows), int(visited)
+        self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], places: Ints, enough: int, counts: Ints
+    ) -> tuple[int, int, int]:
+        """Count the entries with the key and time of rows at some places until they are enough; see the kernel."""
+        rows, visited, found = chains.count_partners(self._chains, ring.head, keys, intervals, places, enough, counts)
+        return int(rows), int(visited), int(found)
 
     def wake(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], reasons: Ints, reason: int) -> Ints:
         """The ids of the entries that wait for a reason and have the key and time of a row; see `chains.wake`."""

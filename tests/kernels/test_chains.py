@@ -294,8 +294,12 @@ def test_partners_are_found_once_and_what_waits_for_them_wakes_once(seed: int) -
     chains.find_partners(made, head, keys, (combos.starts, combos.ends), found)
     assert set(np.flatnonzero(found).tolist()) == {at for at, _ in matches} | {3}
     counts = np.zeros(25, np.int64)
-    chains.count_partners(made, head, keys, (combos.starts, combos.ends), 1 << 20, counts)
+    chains.count_partners(made, head, keys, (combos.starts, combos.ends), np.arange(25), 1 << 20, counts)
     assert counts.tolist() == [sum(at == row for row, _ in matches) for at in range(25)]
+    some = np.arange(1, 25, 3)
+    counts = np.zeros(len(some), np.int64)
+    chains.count_partners(made, head, keys, (combos.starts, combos.ends), some, 1 << 20, counts)
+    assert counts.tolist() == [sum(at == row for row, _ in matches) for at in some]
     reasons = rng.integers(0, 3, 64)
     before = reasons.copy()
     woken = chains.wake(made, head, keys, (combos.starts, combos.ends), reasons, 1)
@@ -309,6 +313,6 @@ def test_counting_partners_ends_after_the_row_that_makes_it_enough() -> None:
     made = insert_entries(entries, new_chains(64, 2))
     keys, always = np.array([entries.keys[1]] * 3), (np.full(3, -(10**9)), np.full(3, 10**9))
     counts = np.zeros(3, np.int64)
-    assert chains.count_partners(made, entries.head, keys, always, 41, counts) == (2, 80)
-    assert chains.count_partners(made, entries.head, keys, always, 0, counts) == (0, 0)
+    assert chains.count_partners(made, entries.head, keys, always, np.arange(3), 41, counts) == (2, 80, 80)
+    assert chains.count_partners(made, entries.head, keys, always, np.arange(3), 0, counts) == (0, 0, 0)
     assert counts.tolist() == [40, 40, 0]

@@ -50,7 +50,7 @@ class ClassRates:
             self._counts = {key: count for key, count in self._counts.items() if key[0] != key_class}
             self.version += 1
 
-    def add(self, key_class: int, direction: Direction, codes: Ints, found: NDArray[np.float64]) -> None:
+    def add(self, key_class: int, direction: Direction, codes: Ints, found: NDArray[np.float64] | Ints) -> None:
         """Rows with these codes have found so many partners each."""
         classes = self.classes.get(key_class)
         if classes is None:

@@ -8,6 +8,7 @@ whoever has the key of a row is its partner: then partners are only counted, els
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.types as pat
@@ -22,7 +23,7 @@ from midstream.engine.routing.edges import Edge, path_along
 from midstream.engine.routing.rates import MatchRates
 from midstream.kernels.types import Layout
 from midstream.state.indexes import Ints
-from midstream.state.window import BaseWindow, composite
+from midstream.state.window import BaseWindow
 
 Floats = NDArray[np.float64]
 
@@ -82,11 +83,19 @@ class Sampler:
             probe = self._probes.get((edge, number))
             if probe is None:
                 probe = self._probes[edge, number] = _Probe(self._query, edge, number, self._windows)
-            taken, found = probe.count(delta, places)
+            counted = probe.count(delta, places)
             direction = (number, edge.other(number))
-            self._rates.add(direction, len(taken), float(found.sum()))
+            self._rates.add(direction, len(counted.partners), counted.found)
             for at in classes:
-                self._rates.by_class.add(at, direction, codes[at][taken], found)
+                self._rates.by_class.add(at, direction, codes[at][counted.taken], counted.partners)
+
+
+class _Counted(NamedTuple):
+    """Which rows of a sample were probed, how many partners each of them has, and all of them together."""
+
+    taken: Ints | slice
+    partners: Floats | Ints
+    found: float
 
 
 class _Probe:
@@ -105,25 +114,26 @@ class _Probe:
             for path in self._paths
         ]
 
-    def count(self, delta: Delta, places: Ints) -> tuple[Ints, Floats]:
-        """Which of the rows at these places were probed, and how many partners each of them has."""
+    def count(self, delta: Delta, places: Ints) -> _Counted:
+        """Count the partners of the rows at these places, or of some of them."""
         at = 0 if self._edge.classes in self._window.hash_indexes else -1
         path, checks = self._paths[at], self._checks[at]
         if at == 0 and checks.only_confirm_keys:
             return self._count_by_key(delta, places)
         return self._count_pairs(path, checks, delta, places)
 
-    def _count_by_key(self, delta: Delta, places: Ints) -> tuple[Ints, Floats]:
+    def _count_by_key(self, delta: Delta, places: Ints) -> _Counted:
         """The usual case: whoever has the key is a partner, and has only to be counted."""
         window, classes = self._window, self._edge.classes
-        keys = composite([delta.codes(number)[places] for number in classes])
-        intervals = delta.combos.starts[places], delta.combos.ends[places]
         partners = np.zeros(len(places), np.int64)
-        probed, visited = window.hash_indexes[classes].count_partners(window.ring(), keys, intervals, _ENOUGH, partners)
+        intervals = delta.combos.starts, delta.combos.ends
+        probed, visited, found = window.hash_indexes[classes].count_partners(
+            window.ring(), delta.keys(classes), intervals, places, _ENOUGH, partners
+        )
         window.meter.slots_visited += visited
-        return np.arange(probed), partners[:probed].astype(np.float64)
+        return _Counted(slice(probed), partners[:probed], float(found))
 
-    def _count_pairs(self, path: Path, checks: Checks, delta: Delta, places: Ints) -> tuple[Ints, Floats]:
+    def _count_pairs(self, path: Path, checks: Checks, delta: Delta, places: Ints) -> _Counted:
         """Join some rows with the window as a probe does, and count the pairs."""
         window = self._window
         first, share = None, 1.0
@@ -157,4 +167,4 @@ class _Probe:
             if max(partners.sum(), tried) >= _ENOUGH:
                 break
         window.meter.slots_visited += tried
-        return taken[:probed], partners[:probed] / share
+        return _Counted(taken[:probed], partners[:probed] / share, float(partners[:probed].sum()) / share)
