@@ -14,13 +14,15 @@ import pyarrow as pa
 
 from midstream.cql.model import Aggregate, Literal
 from midstream.engine.compiling import all_kernels, tell_compiling
+from midstream.engine.joins.combos import Block
 from midstream.engine.operators.aggregates import make_accumulator
 from midstream.engine.operators.aggregates.pairs import Pairs
-from midstream.kernels import changes, partition, rings, sets, sums
-from midstream.kernels.types import Combos, Ring
-from midstream.state.indexes import HashIndex, SortedIndex
+from midstream.kernels import changes, distinct, hashing, partition, rings, sets, sums
+from midstream.kernels.types import Combos, KeyBits, Layout, Ring
+from midstream.state.indexes import HashIndex, SortedIndex, new_cursor
 from midstream.state.join_state import Access, JoinState
 from midstream.state.missing import Box, Cause
+from midstream.state.row_set import RowSet
 from midstream.state.window import Renumbering
 
 _SCHEMA = pa.schema(
@@ -75,6 +77,7 @@ def warm_up(run: Callable[[str, dict[str, pa.Schema], list[dict[str, pa.Table]]]
         _renumber_a_box()
         _evict_entries()
         _wake_rows()
+        _hold_rows()
         _route_rows()
         _accumulate()
         _add_totals()
@@ -115,6 +118,29 @@ def _wake_rows() -> None:
     by_range.find_partners(ring, intervals, intervals, np.zeros(4, np.bool_))
     by_range.wake(ring, intervals, intervals, reasons, 0)
     rings.close_late_rows(reasons, reasons.copy(), ids, 1, 0, ids)
+
+
+def _hold_rows() -> None:
+    """Only STAIRs have sets of rows, and look at columns of combinations one at a time."""
+    ids, filter = np.arange(1, 5), KeyBits(np.ones(8, np.bool_), 61)
+    pairs = Combos(np.column_stack((ids, ids)), ids, ids + 9)
+    hashing.enter_keys(ids, *filter)
+    rows = RowSet()
+    for some in (ids[::2], ids[::2].copy()):
+        rows.add(some)
+    rows.discard(ids[:1])
+    for column in (ids, pairs.rows[:, 0]):
+        rows.mark(column, rows.has(column))
+    index, single = HashIndex(64), Combos(ids.reshape(-1, 1), ids, ids + 9)
+    index.insert(1, ids, *single[1:])
+    index.probe_held(ids, single, Block(2, 64).combos, new_cursor(), Layout(0, 1), rows.held(), filter)
+    index.find_held(ids, rows.held(), filter)
+    rings.find_live(pairs, 0, ids[:2], np.empty(4, np.bool_))
+    for matrix in (pairs.rows, pairs.rows[:, :1]):
+        distinct.find_distinct_rows(matrix)
+    state = JoinState((0, 1), {("key",): Access.HASH})
+    state.store(pairs, {("key",): ids})
+    state.find_members(("key",), 0, ids, ids)
 
 
 def _route_rows() -> None:

@@ -17,6 +17,7 @@ _SHIFT = np.uint64(32)
 _LOWER = np.uint64(0xFFFFFFFF)
 _SECOND, _THIRD = np.int64(0x2545F4914F6CDD1D), np.int64(0x5851F42D4C957F2D)
 _EIGHT = np.uint64(8)
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 _SIGN = np.int64(-0x8000000000000000)
 
 
@@ -52,6 +53,12 @@ def bucket_hash(code, secrets):
     bits ^= bits >> _SHIFT
     bits *= _MULTIPLIER
     return np.int64(((first + (bits >> _SHIFT)) * (second + (bits & _LOWER)) + third) >> _SHIFT)
+
+
+@njit(inline="always")
+def filter_hash(code, shift):
+    """The place of a key in a filter with 2 to the power of ``64 - shift`` places."""
+    return np.int64((np.uint64(code) * _ODD) >> np.uint64(shift))
 
 
 @kernel
@@ -108,3 +115,10 @@ def float_codes(bits, out):
             out[i] = -magnitude
         else:
             out[i] = value
+
+
+@kernel
+def enter_keys(keys, bits, shift):
+    """Set the bits of keys in a filter."""
+    for i in range(keys.size):
+        bits[filter_hash(keys[i], shift)] = True

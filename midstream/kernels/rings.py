@@ -186,3 +186,18 @@ def close_late_rows(ordinals, arrival_ends, entries, size, first_ordinal, arriva
         slot = entries[i] & mask
         if arrival_ends[slot] == LARGEST:
             arrival_ends[slot] = arrivals[ordinals[slot] + size - first_ordinal] - 1
+
+
+@kernel
+def find_live(combos, horizon, first_rows, live):
+    """Which combinations are not dead, see `is_dead`; how many."""
+    rows, _, ends = combos
+    width = rows.shape[1]
+    count = 0
+    for i in range(live.size):
+        is_live = ends[i] >= horizon
+        for k in range(width):
+            is_live = is_live and rows[i, k] >= first_rows[k]
+        live[i] = is_live
+        count += is_live
+    return count

@@ -58,3 +58,22 @@ class Layout(NamedTuple):
 
     entry_at: int
     probe_at: int
+
+
+class HeldRows(NamedTuple):
+    """A set of rows of a window: those from `low` on and below `high`, or of these only those whose bit is set.
+
+    The bit of a row is at ``row - base``; without bits, all of them are in the set.
+    """
+
+    bits: np.ndarray
+    base: int
+    low: int
+    high: int
+
+
+class KeyBits(NamedTuple):
+    """Keys that may be there: those whose bit is set, at their hash shifted right by `shift`; without bits, all."""
+
+    bits: np.ndarray
+    shift: int

@@ -13,8 +13,20 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from midstream.kernels import chains, runs
-from midstream.kernels.types import AFRESH, COUNT, CURSOR_CELLS, NEXT, NO_ID, Chains, Combos, Layout, Ring
+from midstream.kernels import chains, held_rows, runs
+from midstream.kernels.types import (
+    AFRESH,
+    COUNT,
+    CURSOR_CELLS,
+    NEXT,
+    NO_ID,
+    Chains,
+    Combos,
+    HeldRows,
+    KeyBits,
+    Layout,
+    Ring,
+)
 from midstream.state import rings
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -73,6 +85,12 @@ class HashIndex:
         """Join into `out`; False if it is full, and then to be called again with the same cursor."""
         return bool(chains.probe(self._chains, ring, keys, combos, out, cursor, layout))
 
+    def probe_held(
+        self, keys: Ints, combos: Combos, out: Combos, cursor: Ints, layout: Layout, held: HeldRows, filter: KeyBits
+    ) -> bool:
+        """As `probe`, with the rows of a window that are in a set and have one of the keys of a filter."""
+        return bool(held_rows.probe(self._chains, keys, combos, out, cursor, layout, held, filter))
+
     def claim(self, head: int, keys: Ints, mark: int, states: NDArray[np.uint8], base: int) -> Combos:
         """The entries with one of these keys that a record has as missing; they are being filled from now on."""
         claimed: Combos = chains.claim(self._chains, head, keys, mark, states, base)
@@ -85,6 +103,16 @@ class HashIndex:
         while not chains.find(self._chains, head, keys, found, cursor):
             found = np.concatenate((found, np.empty(len(found), np.int64)))
         return found[: cursor[COUNT]]
+
+    def find_held(self, keys: Ints, held: HeldRows, filter: KeyBits) -> Ints:
+        """The ids of the rows of a set with one of these keys, each once; as `probe_held`."""
+        found: Ints = held_rows.find(self._chains, keys, held, filter)
+        return found
+
+    def find_members(self, ring: Ring, column: int, rows: Ints, keys: Ints) -> Ints:
+        """The ids of the entries that have one of these rows, which have these keys, in a column; each once."""
+        found: Ints = held_rows.find_members(self._chains, ring, column, rows, keys)
+        return found
 
     def find_partners(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], found: Flags) -> None:
         """Set those flags whose row has the key of an entry and an interval that intersects the entry's."""

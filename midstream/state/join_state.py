@@ -232,6 +232,17 @@ class JoinState:
         ids: Ints = kernels.living(self.ring(), max(horizon, EARLIEST), first_rows)
         return ids
 
+    def find_members(self, signature: Signature, number: int, rows: Ints, keys: Ints) -> Ints:
+        """The ids of the entries that have one of these rows of an input; `keys` are the rows' under an index."""
+        column, index = self.inputs.index(number), self.indexes.get(signature)
+        if isinstance(index, HashIndex):
+            return index.find_members(self.ring(), column, rows, keys)
+        found = self.ids()
+        if index is not None:
+            wanted = np.unique(keys)
+            found = index.find(self.ring(), wanted, wanted)
+        return found[np.isin(self.members_at(found)[:, column], rows)]
+
     def members_at(self, ids: Ints) -> Ints:
         """The rows of the entries with these ids, a column for each input."""
         members: Ints = self._members[ids & (self.capacity - 1)]

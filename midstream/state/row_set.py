@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from midstream.kernels.types import FIRST_ID
+from midstream.kernels import row_sets as kernels
+from midstream.kernels.types import FIRST_ID, HeldRows
 from midstream.state.indexes import Ints
 from midstream.state.window import Renumbering
 
@@ -45,12 +46,19 @@ class RowSet:
         """Whether all ids from `low` on and below `high` are in it."""
         return self._count == self.high - self.low
 
+    def held(self, head: int = FIRST_ID) -> HeldRows:
+        """What a kernel reads: the ids from `head` on."""
+        return HeldRows(_NO_BITS if self.is_run else self._bits, self._base, max(head, self.low), self.high)
+
     def has(self, ids: Ints) -> Mask:
         """Which of these ids are in it."""
-        inside: Mask = (ids >= self.low) & (ids < self.high)
-        if not self.is_run and inside.any():
-            inside &= self._bits[np.where(inside, ids - self._base, 0)]
-        return inside
+        found: Mask = np.empty(len(ids), np.bool_)
+        kernels.has(self.held(), ids, found)
+        return found
+
+    def mark(self, ids: Ints, found: Mask) -> int:
+        """Set `found` where ids are in it; how many are set then."""
+        return int(kernels.mark(self.held(), ids, found))
 
     def ids(self) -> Ints:
         """All ids, in their order."""
@@ -88,34 +96,31 @@ class RowSet:
         """Add ids, in any order and perhaps some of them twice."""
         if len(ids) == 0:
             return
-        ids = _in_order(ids)
-        first, last = int(ids[0]), int(ids[-1]) + 1
-        if last - first == len(ids):
-            self.add_run(first, last)
+        lowest, highest, is_run = kernels.measure(ids)
+        if is_run:
+            self.add_run(lowest, highest + 1)
             return
         if self._count == 0:
-            self.low = self.high = first
-        self._reach(first, last)
-        new = ids[~self._bits[ids - self._base]]
-        self._bits[new - self._base] = True
-        self._count += len(new)
+            self.low = self.high = lowest
+        self._reach(lowest, highest + 1)
+        self._count += kernels.add(self._bits, self._base, ids)
         self._settle()
 
     def discard(self, ids: Ints) -> None:
         """Take ids out; those that are not in it stay out."""
-        there = _in_order(ids[self.has(ids)])
+        there = ids[self.has(ids)]
         if len(there) == 0:
             return
-        if len(there) == self._count:
+        lowest, _, is_run = kernels.measure(there)
+        if is_run and len(there) == self._count:
             self._clear()
             return
-        if self.is_run and there[0] == self.high - len(there):
+        if is_run and self.is_run and lowest == self.high - len(there):
             self.high -= len(there)
             self._count -= len(there)
             return
         self._reach(self.low, self.high)
-        self._bits[there - self._base] = False
-        self._count -= len(there)
+        self._count -= kernels.discard(self._bits, self._base, there)
         self._settle()
 
     def forget(self, head: int) -> None:
@@ -181,8 +186,3 @@ class RowSet:
             self.low += int(np.argmax(bits))
             if self.is_run:
                 self._bits = _NO_BITS
-
-
-def _in_order(ids: Ints) -> Ints:
-    """The ids in their order, each of them once, as they are most of the time already."""
-    return ids if (ids[1:] > ids[:-1]).all() else np.unique(ids)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from midstream.kernels import rings as kernels
+from midstream.kernels.distinct import find_distinct_rows
 from midstream.kernels.types import LARGEST, Combos
 from midstream.state.indexes import Ints
 from midstream.state.window import BaseWindow, WindowRows, composite
@@ -197,11 +198,8 @@ def find_distinct(rows: Ints) -> Ints:
     >>> find_distinct(np.array([[1, 2], [0, 5], [1, 2], [1, 1]])).tolist()
     [0, 1, 3]
     """
-    order = np.lexsort(rows.T)  # which leaves equal ones in their order
-    ordered = rows[order]
-    is_first = np.ones(len(rows), np.bool_)
-    is_first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    return np.sort(order[is_first])
+    found: Ints = find_distinct_rows(rows)
+    return found
 
 
 def heads_of(windows: Sequence[BaseWindow]) -> Mapping[int, int]:

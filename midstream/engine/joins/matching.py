@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 
-from midstream.engine.joins.access import Path, Store
+from midstream.engine.joins.access import Path, Step, Store
 from midstream.engine.joins.checks import Checks
 from midstream.engine.joins.combos import Block, Delta
 from midstream.kernels.types import COUNT, VISITED, Layout, Ring
@@ -18,8 +18,13 @@ def join_with(
 
     Yields whenever the block has to be emptied.
     """
+    return join_in_steps(path.steps(store, ring, delta, layout), checks, block)
+
+
+def join_in_steps(steps: Iterable[Step], checks: Checks, block: Block) -> Generator[None, None, int]:
+    """As `join_with`, by the steps of a path."""
     visited = 0
-    for step in path.steps(store, ring, delta, layout):
+    for step in steps:
         cursor = new_cursor()
         while True:
             cursor[COUNT] = block.count

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from midstream.engine.joins.checks import Mask
+from midstream.kernels.hashing import enter_keys
+from midstream.kernels.types import KeyBits
 from midstream.state import rings
 from midstream.state.indexes import Ints
 
 _PLACES_A_KEY = 4
 _LEAST_CHANGES = 1 << 10
-_ODD = np.uint64(0x9E3779B97F4A7C15)
+#: In place of a filter: every key may be there.
+ALL_KEYS = KeyBits(np.empty(0, np.bool_), 0)
 
 
 class KeyFilter:
@@ -24,24 +26,20 @@ class KeyFilter:
 
     >>> found = KeyFilter(np.array([5, 7]))
     >>> found.add(np.array([9]))
-    >>> found.may_have(np.array([5, 7, 9])).tolist()
-    [True, True, True]
+    >>> int(found.bits.bits.sum())
+    3
     """
 
     def __init__(self, keys: Ints):
         size = rings.capacity_for(_PLACES_A_KEY * 2 * len(keys))
-        self._bits = np.zeros(size, np.bool_)
-        self._shift = np.uint64(64 - (size - 1).bit_length())
+        #: What a probe reads.
+        self.bits = KeyBits(np.zeros(size, np.bool_), 64 - (size - 1).bit_length())
         self._changes = max(_LEAST_CHANGES, len(keys))
-        self._bits[self._places(keys)] = True
-
-    def _places(self, keys: Ints) -> np.ndarray:
-        places: np.ndarray = (keys.view(np.uint64) * _ODD) >> self._shift
-        return places
+        enter_keys(keys, *self.bits)
 
     def add(self, keys: Ints) -> None:
         """Rows with these keys have come."""
-        self._bits[self._places(keys)] = True
+        enter_keys(keys, *self.bits)
         self._changes -= len(keys)
 
     def note_gone(self, count: int) -> None:
@@ -53,11 +51,6 @@ class KeyFilter:
         """Whether it should be made anew."""
         return self._changes < 0
 
-    def may_have(self, keys: Ints) -> Mask:
-        """Which of these keys a row may have."""
-        found: Mask = self._bits[self._places(keys)]
-        return found
-
     @property
     def nbytes(self) -> int:
-        return self._bits.nbytes
+        return self.bits.bits.nbytes

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from midstream.engine.joins.checks import Mask
 from midstream.engine.joins.combos import Delta
 from midstream.state.row_set import RowSet
@@ -35,12 +37,13 @@ class Marks:
     def find(self, delta: Delta) -> Mask | None:
         """Which of these combinations have a row with a mark; None if none does."""
         found: Mask | None = None
+        count = 0
         for column, number in enumerate(delta.inputs):
             rows = self._rows[number]
             if len(rows):
-                has = rows.has(delta.combos.rows[:, column])
-                found = has if found is None else found | has
-        return found if found is not None and found.any() else None
+                found = np.zeros(len(delta), np.bool_) if found is None else found
+                count = rows.mark(delta.combos.rows[:, column], found)
+        return found if count else None
 
     def forget(self) -> None:
         """Rows have left the windows."""

@@ -20,7 +20,7 @@ from midstream.engine.executors.eddy.routing import Climb, Routing
 from midstream.engine.executors.eddy.rule import insert
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
-from midstream.engine.joins.combos import Delta, heads_of
+from midstream.engine.joins.combos import Delta, find_distinct, heads_of
 from midstream.engine.routing.classes import KeyClasses
 from midstream.engine.routing.edges import Edge
 from midstream.state.indexes import Ints
@@ -94,8 +94,8 @@ class Mover:
         """
         misplaced = self.misplaced(stair)
         if misplaced and self.is_found_by_key(stair):
-            touched = np.unique(np.concatenate([stair.find_touched(inputs, delta) for inputs in misplaced]))
-            self._move(stair, touched)
+            touched = np.concatenate([stair.find_touched(inputs, delta) for inputs in misplaced])
+            self._move(stair, touched[find_distinct(touched.reshape(-1, 1))])
 
     def is_found_by_key(self, stair: Stair) -> bool:
         """Whether no loop leads to the entries of a STAIR, nor to those that they would be joined with."""

@@ -25,7 +25,7 @@ def insert(store: StairStore, stair: Stair, delta: Delta) -> None:
     """Store combinations in a STAIR; in one that is off, the rows of its input alone."""
     if stair.off is not None and len(delta.inputs) > 1:
         store.marks.add(delta)
-        delta = Delta.of_rows(stair.stream, np.unique(_rows_of(stair, delta)), store.windows)
+        delta = Delta.of_rows(stair.stream, _own_rows(stair, delta), store.windows)
     marked = store.marks.find(delta)
     if marked is None:
         stair.store(delta)
@@ -41,7 +41,7 @@ def insert(store: StairStore, stair: Stair, delta: Delta) -> None:
 
 def _insert_combinations(store: StairStore, stair: Stair, delta: Delta) -> None:
     delta = _drop_collapsed(store, delta, stair.rows.has(_rows_of(stair, delta)))
-    own = np.unique(_rows_of(stair, delta))
+    own = _own_rows(stair, delta)
     inputs = frozenset(delta.inputs)
     elsewhere = np.unique(
         np.concatenate([own[:0], *(_find_rows(store, stair, other, own) for other in stair.states if other != inputs)])
@@ -58,6 +58,12 @@ def _rows_of(stair: Stair, delta: Delta) -> Ints:
     """The rows of a STAIR's input in a delta."""
     rows: Ints = delta.combos.rows[:, delta.inputs.index(stair.stream)]
     return rows
+
+
+def _own_rows(stair: Stair, delta: Delta) -> Ints:
+    """The same, each of them once."""
+    rows = _rows_of(stair, delta)
+    return rows[find_distinct(rows.reshape(-1, 1))]
 
 
 def _drop_collapsed(store: StairStore, delta: Delta, is_collapsed: np.ndarray) -> Delta:
@@ -97,7 +103,7 @@ def _select_new(store: StairStore, stair: Stair, delta: Delta) -> Delta:
     there = np.empty((0, len(delta.inputs)), np.int64)
     if inputs in stair.states:
         state = stair.states[inputs]
-        combos = state.combos_at(stair.find(inputs, np.unique(_rows_of(stair, delta))))
+        combos = state.combos_at(stair.find(inputs, _own_rows(stair, delta)))
         there = combos.rows[store.find_live(state.inputs, combos)]
     first = find_distinct(np.concatenate((there, delta.combos.rows)))
     return delta.at(first[first >= len(there)] - len(there))

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from midstream.cql.model import Query
-from midstream.engine.executors.eddy.key_filter import KeyFilter
+from midstream.engine.executors.eddy.key_filter import ALL_KEYS, KeyFilter
 from midstream.engine.joins.access import BandPath, HashPath, Path
 from midstream.engine.joins.combos import Delta
 from midstream.engine.joins.nodes import INDEXED_AT_ONCE
 from midstream.engine.routing.edges import Edge, path_along
-from midstream.kernels.types import Combos
-from midstream.state.indexes import HashIndex, Ints
+from midstream.kernels.types import Combos, KeyBits
+from midstream.state.indexes import Ints
 from midstream.state.join_state import JoinState
 from midstream.state.row_set import RowSet
 from midstream.state.window import BaseWindow, Renumbering
@@ -90,38 +90,29 @@ class Stair:
         """The keys of rows of its stream."""
         return self.row_path.keys(Delta.of_rows(self.stream, ids, self._windows))
 
-    def select_probing(self, delta: Delta) -> Delta:
-        """Those of some combinations that may find a row which stands alone."""
-        if not isinstance(self.row_path, HashPath) or len(self.rows) > _MOST_ALONE * len(self.window):
+    def find_filter(self) -> KeyBits:
+        """The keys that rows which stand alone may have; all keys where a filter would not be worth it."""
+        if len(self.rows) > _MOST_ALONE * len(self.window):
             self._filter = None
-            return delta
+            return ALL_KEYS
         if self._filter is None or self._filter.is_worn:
             self._filter = KeyFilter(self._keys_of(self.rows.ids()))
-        passed = self._filter.may_have(delta.keys(self.row_path.classes))
-        return delta if passed.all() else delta.at(np.flatnonzero(passed))
+        return self._filter.bits
 
     def find(self, inputs: frozenset[int], rows: Ints) -> Ints:
         """The ids of the combinations of these inputs that have one of these rows of its stream."""
         state = self.states.get(inputs)
         if state is None or len(state) == 0 or len(rows) == 0:
             return np.empty(0, np.int64)
-        found = self._look_up(state, Delta.of_rows(self.stream, rows, self._windows))
-        own = state.members_at(found)[:, state.inputs.index(self.stream)]
-        return found[np.isin(own, rows)]
-
-    def _look_up(self, state: JoinState, rows: Delta) -> Ints:
-        """The entries that have the key of one of these rows, and perhaps others; all of them if there is no key."""
-        index = state.indexes.get(self.path.signature)
-        if index is None:
-            return state.ids()
-        keys = np.unique(self.path.keys(rows))
-        if isinstance(index, HashIndex):
-            return index.find(state.ring().head, keys)
-        return index.find(state.ring(), keys, keys)
+        keys = self.path.keys(Delta.of_rows(self.stream, rows, self._windows))
+        return state.find_members(self.path.signature, self.stream, rows, keys)
 
     def find_touched(self, inputs: frozenset[int], delta: Delta) -> Ints:
         """The rows of its stream that stand in entries of these inputs and that a probe may find; not for a loop."""
         if inputs == self.alone:
+            if isinstance(self.row_path, HashPath):
+                keys, held = delta.keys(self.row_path.classes), self.rows.held(self.window.head)
+                return self.row_path.index(self.window).find_held(keys, held, self.find_filter())
             found = self._touched(self.row_path, self.window, delta)
             return found[self.rows.has(found)]
         state = self.states[inputs]

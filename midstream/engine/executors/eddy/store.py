@@ -16,10 +16,11 @@ from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.protocol import IndexUsed
 from midstream.engine.joins.access import HashPath
 from midstream.engine.joins.checks import Mask, checks_of_join
-from midstream.engine.joins.combos import Block, Delta, heads_of, select
-from midstream.engine.joins.matching import join_with
+from midstream.engine.joins.combos import Block, Delta, heads_of
+from midstream.engine.joins.matching import join_in_steps, join_with
 from midstream.engine.joins.nodes import least_block
 from midstream.engine.routing.edges import Edge
+from midstream.kernels.rings import find_live
 from midstream.kernels.types import SMALLEST, Combos, Layout
 from midstream.plan.tree import Plan
 from midstream.state.row_set import RowSet
@@ -87,12 +88,13 @@ class StairStore:
     def select_live(self, delta: Delta) -> Delta:
         """What of a delta is not dead: neither has it ended, nor has one of its rows left its window."""
         live = self.find_live(delta.inputs, delta.combos)
-        return delta if live.all() else delta.with_combos(select(delta.combos, np.flatnonzero(live)))
+        return delta if live.all() else delta.at(np.flatnonzero(live))
 
     def find_live(self, inputs: tuple[int, ...], combos: Combos) -> Mask:
         """Which of these combinations are not dead."""
         heads = np.array([self.windows[number].head for number in inputs])
-        live: Mask = (combos.ends >= self.horizon) & (combos.rows >= heads).all(axis=1)
+        live: Mask = np.empty(len(combos.starts), np.bool_)
+        find_live(combos, self.horizon, heads, live)
         return live
 
     def purge(self, horizon: int) -> None:
@@ -191,17 +193,22 @@ class Hop:
     def _found(self, delta: Delta, block: Block) -> Generator[None, None, None]:
         stair = self._stair
         if self.entries == stair.alone:
-            rows, checks = stair.rows, self._checks
-            if not rows.is_run:
-                delta = stair.select_probing(delta)
-                checks = checks.after(InRows(self._layout.entry_at, rows))
-            ring = stair.window.ring(rows.high, rows.low)
-            visited = yield from join_with(stair.row_path, stair.window, ring, delta, self._layout, checks, block)
+            visited = yield from self._found_rows(delta, block)
         else:
             state = stair.states[self.entries]
             ring = state.ring()
             visited = yield from join_with(stair.path, state, ring, delta, self._layout, self._checks, block)
         stair.window.meter.slots_visited += visited
+
+    def _found_rows(self, delta: Delta, block: Block) -> Generator[None, None, int]:
+        """Join a delta with the rows that stand alone; returns how many slots were visited."""
+        stair, rows, path = self._stair, self._stair.rows, self._stair.row_path
+        if isinstance(path, HashPath) and len(rows) < len(stair.window):
+            step = path.held_step(stair.window, delta, self._layout, rows.held(stair.window.head), stair.find_filter())
+            return (yield from join_in_steps((step,), self._checks, block))
+        checks = self._checks if rows.is_run else self._checks.after(InRows(self._layout.entry_at, rows))
+        ring = stair.window.ring(rows.high, rows.low)
+        return (yield from join_with(path, stair.window, ring, delta, self._layout, checks, block))
 
     def all_matches(self, delta: Delta) -> Delta:
         """Everything that a delta joins with."""
