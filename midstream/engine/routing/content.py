@@ -7,9 +7,11 @@ apart, is reckoned with the same rates: what the classes would do by one common 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from midstream.engine.routing.counts import Direction
 from midstream.engine.routing.cumulative import accumulate
+from midstream.engine.routing.edges import Edge
 from midstream.engine.routing.policy import Decision, Field, Weights
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.trees import expect_work
@@ -33,27 +35,36 @@ class Content:
         best, least = Decision((common,)), self.worth
         for key_class, classes in sorted(rates.by_class.classes.items()):
             of_classes = [_rates_of(rates, key_class, number, known) for number in range(len(classes))]
-            weights = tuple(found | accumulate(field.tree, found) for found in of_classes)
+            weights = tuple(_weigh(field.tree, found) for found in of_classes)
             together = apart = 0.0
             for share, found, own in zip(rates.by_class.shares(key_class), of_classes, weights, strict=True):
-                together += _work(field, found, common, share)
-                apart += _work(field, found, own, share)
+                together += share * _expect(field.tree, found, tuple(common.items()))
+                apart += share * _expect(field.tree, found, tuple(own.items()))
             if together and apart / together < least:
                 best, least = Decision(weights, classes), apart / together
         return best
 
 
-def _rates_of(
-    rates: MatchRates, key_class: int, number: int, known: Mapping[Direction, float]
-) -> dict[Direction, float]:
+#: Rates, or weights, of all directions.
+_Known = tuple[tuple[Direction, float], ...]
+
+
+def _rates_of(rates: MatchRates, key_class: int, number: int, known: Mapping[Direction, float]) -> _Known:
     """The rates of one class; where its rows were not seen, those of all."""
-    found = {}
+    found = []
     for direction, rate in known.items():
         own = rates.by_class.rate(key_class, direction, number)
-        found[direction] = rate if own is None else own
-    return found
+        found.append((direction, rate if own is None else own))
+    return tuple(found)
 
 
-def _work(field: Field, rates: Mapping[Direction, float], weights: Weights, share: float) -> float:
-    starts = {start for direction in rates for start in direction}
-    return expect_work(field.tree, rates, dict.fromkeys(starts, share), weights)
+# Rates of few classes move at a time: what follows from those of the others is remembered.
+@lru_cache(maxsize=1 << 10)
+def _weigh(tree: tuple[Edge, ...], rates: _Known) -> Weights:
+    return dict(rates) | accumulate(tree, dict(rates))
+
+
+@lru_cache(maxsize=1 << 10)
+def _expect(tree: tuple[Edge, ...], rates: _Known, weights: _Known) -> float:
+    """The combinations that one row of each input makes."""
+    return expect_work(tree, dict(rates), dict.fromkeys((start for (start, _), _ in rates), 1.0), dict(weights))

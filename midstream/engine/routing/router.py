@@ -14,6 +14,7 @@ from midstream.engine.routing.edges import Edge
 from midstream.engine.routing.policy import Decision, Field, Policy, Weights
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.report import RoutingReport, StreamRouting, describe_reason
+from midstream.kernels.partition import group
 from midstream.plan.tree import Plan
 
 #: All directions, the one that is taken first at the front.
@@ -61,13 +62,11 @@ class Router:
             numbers = self.classes.of(delta)
         if numbers is None:
             return ((ways[0], delta),)
-        parts = []
-        for way in dict.fromkeys(ways):
-            own = [number for number, other in enumerate(ways) if other == way]
-            places = np.flatnonzero(np.isin(numbers, own))
-            if len(places):
-                parts.append((way, delta.at(places)))
-        return parts
+        apart = list(dict.fromkeys(ways))
+        way_of_class = np.array([apart.index(way) for way in ways])
+        order, begins = group(way_of_class[numbers], len(apart))
+        parts = [(way, order[begins[at] : begins[at + 1]]) for at, way in enumerate(apart)]
+        return [(way, delta.at(places)) for way, places in parts if len(places)]
 
     def decide(self) -> bool:
         """Decide for the next chunk; whether an order is another than before."""

@@ -53,6 +53,8 @@ class Guide:
         self.may_fill: Callable[[], bool] | None = None
         #: One for each class of rows.
         self.routings = tuple(Routing(edges, order, off=self._find_off()) for order in self.router.orders)
+        #: Those of the last decision, by what they were made of: most classes go on as before.
+        self._made: dict[tuple[object, ...], Routing] = {}
         #: The way over the next edge, for each class of rows, by the inputs that are joined.
         self._ways: dict[frozenset[int], tuple[Crossing, ...]] = {}
         self.mover: Mover | None = None
@@ -96,8 +98,13 @@ class Guide:
         keyed = frozenset[int]()
         if classes is not None:
             keyed = frozenset(self._query.key_classes[classes.key_class].inputs)
-        off = self._find_off()
-        self.routings = tuple(Routing(self.edges, order, keyed, orders[0], off) for order in orders)
+        off = frozenset(self._find_off())
+        before, self._made = self._made, {}
+        for order in orders:
+            made_of = (order, keyed, orders[0], off)
+            if made_of not in self._made:
+                self._made[made_of] = before.get(made_of) or Routing(self.edges, order, keyed, orders[0], off)
+        self.routings = tuple(self._made[order, keyed, orders[0], off] for order in orders)
         self._ways = {}
 
     def _find_off(self) -> list[tuple[int, Edge]]:
