@@ -10,6 +10,7 @@ from unittest import mock
 
 import midstream as ms
 from midstream.engine.executors.eddy.executor import EddyExecutor
+from midstream.engine.executors.tree import TreeExecutor
 from midstream.engine.memory import accounts, forecast, keeper
 from midstream.state import rings
 
@@ -90,6 +91,8 @@ def check_limit(engine: ms.Engine) -> None:
     if stats.state_bytes > memory.limit:
         owners = (owner for executor in engine._pipeline.lane.executors() for owner in executor.evicting())
         for owner in owners:
+            if isinstance(owner, TreeExecutor) and owner._suspender is not None:
+                assert owner._suspender.waiting == 0, f"combinations wait, over the limit of {memory.limit}"
             if isinstance(owner, EddyExecutor):
                 assert owner.nbytes == 0, f"STAIRs take {owner.nbytes} bytes, over the limit of {memory.limit}"
             for holding in owner.holdings():

@@ -140,11 +140,11 @@ class Pipeline:
                 raise AssertionError("no result with a hidden row is due")
 
     def _suspend(self) -> None:
-        """Have combinations without a partner wait in every plan; under a memory limit nothing waits."""
+        """Have combinations without a partner wait in every plan."""
         if self._entrance is not None:
             for executor in self._lane.executors():
                 for owner in executor.evicting():
-                    owner.suspend(self.memory.limit is None, self._is_adaptive)
+                    owner.suspend(is_on=True, is_adaptive=self._is_adaptive)
 
     @property
     def _is_adaptive(self) -> bool:

@@ -289,6 +289,25 @@ def find_partners(chains, head, keys, intervals, found):
 
 
 @kernel
+def find_same(chains, ring, keys, rows, found):
+    """Set ``found[i]`` if an entry has key i and the rows of combination i; evicted entries do not count."""
+    buckets, slots, seed = chains
+    secrets = secrets_of(seed)
+    bucket_mask = buckets.size - 1
+    slot_mask = slots.shape[0] - 1
+    width = rows.shape[1]
+    for i in range(keys.size):
+        entry = buckets[bucket_hash(keys[i], secrets) & bucket_mask]
+        while entry >= ring.head and not found[i]:
+            slot = entry & slot_mask
+            is_same = slots[slot, 0] == keys[i] and slots[slot, 2] != EVICTED
+            for column in range(width):
+                is_same = is_same and ring.members[slot, column] == rows[i, column]
+            found[i] = is_same
+            entry = slots[slot, 3]
+
+
+@kernel
 def count_partners(chains, head, keys, intervals, places, enough, counts):
     """Count in ``counts[i]`` the entries that match the row at ``places[i]``, as in `find_partners`; they are 0 before.
 

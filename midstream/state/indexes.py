@@ -118,6 +118,10 @@ class HashIndex:
         """Set those flags whose row has the key of an entry and an interval that intersects the entry's."""
         chains.find_partners(self._chains, ring.head, keys, intervals, found)
 
+    def find_same(self, ring: Ring, keys: Ints, rows: Ints, found: Flags) -> None:
+        """Set those flags whose combination has the key and the rows of an entry."""
+        chains.find_same(self._chains, ring, keys, rows, found)
+
     def count_partners(
         self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], places: Ints, enough: int, counts: Ints
     ) -> tuple[int, int, int]:

@@ -206,6 +206,19 @@ class Box:
                 all_pass = False
         return None if all_pass else passed
 
+    def has(self, combos: Combos) -> Mask:
+        """Which combinations are in the box; no rows are being filled."""
+        found = np.ones(len(combos.starts), np.bool_)
+        for column, number in enumerate(self.inputs):
+            rows = combos.rows[:, column]
+            found &= rows < self.marks[number]
+            record = self._records.get(number)
+            if record is not None:
+                found &= rows >= record.base
+                places = np.flatnonzero(found)
+                found[places] = record.states_of(rows[places]) == MISSING
+        return found
+
     def first(self, number: int) -> int | None:
         """An id below which the box has no live row of an input; None if that is not known."""
         record = self._records.get(number)
@@ -322,6 +335,13 @@ class Missing:
                 return None
             union = passed if union is None else union | passed
         return union
+
+    def has(self, combos: Combos) -> Mask:
+        """Which combinations are missing; no rows are being filled."""
+        found = np.zeros(len(combos.starts), np.bool_)
+        for box in self._boxes:
+            found |= box.has(combos)
+        return found
 
     def settle(self, number: int, head: int, claimed: Ints) -> None:
         """The combinations of the claimed rows are stored: they leave all boxes, and boxes left empty are dropped."""

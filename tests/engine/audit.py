@@ -21,10 +21,11 @@ import midstream as ms
 from midstream.engine.executors.tree import TreeExecutor
 from midstream.engine.joins.access import BandPath, HashPath
 from midstream.engine.joins.nodes import JoinNode
-from midstream.engine.joins.suspending import Waiting
+from midstream.engine.joins.waiting import Waiting
 from midstream.kernels import rings as kernels
 from midstream.kernels.boxes import FILLING, MISSING
 from midstream.kernels.types import EVICTED, LARGEST
+from midstream.migrate.jisc import Filling
 from midstream.state.indexes import HashIndex, Ints
 from midstream.state.missing import Box
 from midstream.state.window import BaseWindow
@@ -45,10 +46,14 @@ class Count:
     several: int = 0
     off: int = 0
     open: int = 0
+    #: What waited, after each push; and what was suspended while a state lacked something or was off.
+    waited: int = 0
+    waited_beside_holes: int = 0
 
 
 def executor_of(engine: ms.Engine) -> TreeExecutor:
     executor = engine._pipeline.executor
+    executor = executor.executor if isinstance(executor, Filling) else executor
     assert isinstance(executor, TreeExecutor)
     return executor
 

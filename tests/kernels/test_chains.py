@@ -308,6 +308,27 @@ def test_partners_are_found_once_and_what_waits_for_them_wakes_once(seed: int) -
     assert {slot for slot in range(64) if reasons[slot] != before[slot]} == {entry_id % 64 for entry_id in wanted}
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_same_combination_is_found_unless_it_was_evicted(seed: int) -> None:
+    rng = np.random.default_rng([seed, 78])
+    entries = Entries.draw(rng, int(rng.integers(1, 200)), 50, 2, keys=5)
+    assert entries.members is not None
+    entries.members = {entry_id: (row % 3, other % 3) for entry_id, (row, other) in entries.members.items()}
+    made = insert_entries(entries, new_chains(64, 2, seed))
+    gone = rng.choice(np.arange(entries.head, entries.tail), 25, replace=False)
+    chains.end(made, gone)
+    head, keys, rows = entries.head + 5, keys_of(rng, 60, 5), rng.integers(0, 3, (60, 2))
+    held = {
+        (entries.keys[entry_id], *entries.members[entry_id])
+        for entry_id in range(head, entries.tail)
+        if entry_id not in gone
+    }
+    found = np.zeros(60, np.bool_)
+    chains.find_same(made, entries.ring(64, head), keys, rows, found)
+    wanted = [(key, *row) in held for key, row in zip(keys.tolist(), rows.tolist(), strict=True)]
+    assert found.tolist() == wanted and 0 < sum(wanted) < 60
+
+
 def test_counting_partners_ends_after_the_row_that_makes_it_enough() -> None:
     entries = Entries.draw(np.random.default_rng(5), 1, 40, 0, keys=1)
     made = insert_entries(entries, new_chains(64, 2))

@@ -60,6 +60,18 @@ def check_covered(
     assert passed.tolist() == wanted
 
 
+def check_missing(missing: Missing, naive: Naive) -> None:
+    """Every combination of live rows, while none is being filled: it is missing if a box has it."""
+    ids = [list(range(naive.heads[number], naive.tails[number])) for number in INPUTS]
+    rows = np.array(list(itertools.product(*ids)), np.int64).reshape(-1, 3)
+    combos = Combos(rows, np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64))
+    wanted = [
+        any(all(own in box[number] for own, number in zip(row, INPUTS, strict=True)) for box in naive.boxes)
+        for row in rows.tolist()
+    ]
+    assert missing.has(combos).tolist() == wanted
+
+
 def draw_box(naive: Naive, rng: np.random.Generator) -> Box:
     """A box of all rows there are; perhaps only of some rows of an input, or of its rows from one on."""
     marks = dict(naive.tails)
@@ -107,6 +119,7 @@ def test_what_is_missing_is_in_a_box(seed: int, most_boxes: int) -> None:
         assert (missing.only_box is None) == (len(naive.boxes) != 1)
         for own in INPUTS:
             assert missing.remaining(own, naive.heads[own]) == len(naive.rows(own))
+        check_missing(missing, naive)
 
 
 def fill(missing: Missing, naive: Naive, number: int, rng: np.random.Generator) -> None:

@@ -113,7 +113,6 @@ class TreeExecutor:
         self.filler: Filler = LevelFiller(windows, self.prober)
         self._query = query
         self._suspender: Suspender | None = None
-        self._is_complete = False
 
     def start(self, cause: Cause, handed_over: Sequence[HandedOver] = ()) -> None:
         """Keep what both plans have in common and declare the rest missing for this cause.
@@ -220,33 +219,26 @@ class TreeExecutor:
     def suspend(self, is_on: bool, is_adaptive: bool = False) -> None:
         """From now on have combinations wait that have no partner further up, or let nothing wait any more."""
         if is_on and self._suspender is None:
-            self._suspender = Suspender(self._query, self._joins, self._windows, self.prober, is_adaptive)
+            self._suspender = Suspender(self._query, self._joins, self._windows, self.prober, self.filler, is_adaptive)
             add_indexes(self._windows, self._suspender.indexes_used())
             self._suspender.prepare()
         elif not is_on and self._suspender is not None:
-            self._give_up_waiting()
+            self._suspender.give_up(self._known.since)
             self._suspender = None
+            self.prober.open.parts = ()
             for node in self._joins:
                 keep_one_way(node)
 
-    def _give_up_waiting(self) -> None:
-        """Only if all states are complete can combinations wait; those that do are missing from now on."""
-        if self._suspender is not None:
-            self._suspender.give_up(self._known.since)
-
     def evict(self, node: JoinNode, number: int, rows: Ints) -> int:
         """Give up the entries of a join's state that have one of these rows of an input; how many there were."""
-        self._give_up_waiting()
         return evict(node, number, rows, self._windows, self._known.since)
 
     def evict_all(self, node: JoinNode) -> int:
         """Give up all entries of a join's state; how many there were."""
-        self._give_up_waiting()
         return evict_all(node, self._windows, self._known.since)
 
     def switch_off(self, node: JoinNode) -> None:
         """Keep nothing of a join from now on."""
-        self._give_up_waiting()
         switch_off(node)
 
     def switch_on(self, node: JoinNode) -> None:
@@ -262,8 +254,8 @@ class TreeExecutor:
         return self._holdings
 
     def give_up_rest(self) -> int:
-        """Nothing: it keeps states alone, and these take something."""
-        return 0
+        """What waits: it is given up last, since it is little beside what it would become in the states."""
+        return 0 if self._suspender is None else self._suspender.drop(self._known.since)
 
     def heed(self, may_fill: Callable[[], bool] | None) -> None:
         """Nothing: whoever has it fill something asks."""
@@ -293,7 +285,6 @@ class TreeExecutor:
             return
         if any(node.lacks_entries for node in self._joins):
             self.filler.fill_ahead(self._joins, deltas, horizon)
-        self._is_complete = not any(node.lacks_entries or node.is_off for node in self._joins)
         chunk = _Chunk(deltas, {number: int(delta.ids[0]) for number, delta in deltas.items() if len(delta)}, horizon)
         block = self._make_block(root, chunk)
         steps = self._pairs(root, block, chunk)
@@ -323,7 +314,7 @@ class TreeExecutor:
 
     def _in_demand(self, node: LiveNode, delta: Delta) -> Iterator[Delta]:
         """The combinations that need not wait, if there are any."""
-        if self._suspender is not None and self._is_complete:
+        if self._suspender is not None:
             delta = self._suspender.suspend(node, delta)
         if len(delta):
             yield delta

@@ -11,7 +11,8 @@
 A state that only nested loops lead to is not filled for a probe: that goes through the windows (`probing`).
 
 A fill restores what a state should have had all along. It is never part of a delta and never emits. Any number of boxes
-is right, also such that overlap: each candidate is made once, and counts if one of the boxes has it.
+is right, also such that overlap: each candidate is made once, and counts if one of the boxes has it. What is open,
+because a part of it waits (`openness`), is not stored: it comes when that goes on.
 """
 
 from __future__ import annotations
@@ -123,8 +124,11 @@ class Filler:
             self._windows[number].meter.entries_filled += entries
 
     def _covered(self, found: Delta, number: int, bounds: Bounds, pending: Collection[int] = ()) -> Delta:
-        """The combinations that are missing, contain a row of an input that is being filled, and are still alive."""
+        """The combinations that are missing, have a row of an input that is being filled, live, and are not open."""
         passed = bounds.missing.covered(found.combos, number, bounds.horizon, pending)
+        others = self._prober.open.find_others(found.inputs, found.combos)
+        if others is not None:
+            passed = others if passed is None else passed & others
         if passed is None:
             return found
         count = check_kernels.pack(found.combos, 0, passed)

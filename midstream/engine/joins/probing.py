@@ -1,6 +1,7 @@
 """Probing a child of a join: by its path, or from the base windows alone.
 
-A state that is switched off holds nothing, and is probed from the windows for good.
+A state that is switched off holds nothing, and is probed from the windows for good. What is open there, because a part
+of it waits, is left out.
 
 A state that only nested loops lead to has no rows that a probe could fill by: its first probe would have to fill all of
 it. As long as such a state lacks something, a probe goes through the windows instead, which hold everything, and finds
@@ -17,7 +18,9 @@ import numpy as np
 from midstream.cql.model import Query
 from midstream.engine.joins.combos import Block, Delta
 from midstream.engine.joins.nodes import JoinNode, LiveNode
+from midstream.engine.joins.openness import OpenCombinations
 from midstream.engine.joins.routes import Route
+from midstream.kernels import checks as check_kernels
 from midstream.state.window import BaseWindow
 
 #: Routes serve for a while only: they make do with the indexes that there are.
@@ -30,6 +33,7 @@ class Prober:
     def __init__(self, query: Query, windows: Sequence[BaseWindow]):
         self._query = query
         self._windows = windows
+        self.open = OpenCombinations(windows)
         self._routes: dict[tuple[tuple[int, ...], tuple[int, ...]], Route] = {}
 
     def indexes_used(self) -> Iterator[tuple[int, tuple[int, ...]]]:
@@ -68,8 +72,15 @@ class Prober:
         capacity = max(len(block.combos.starts), route.least_block)
         found = Block(len(node.inputs), capacity, capacity)
         for _ in route.matches(delta, found, before, since):
+            self._leave_out_open(route, found)
             yield from block.take(found, order)
+        self._leave_out_open(route, found)
         yield from block.take(found, order)
+
+    def _leave_out_open(self, route: Route, found: Block) -> None:
+        others = self.open.find_others(route.inputs, found.content())
+        if others is not None:
+            found.count = check_kernels.pack(found.combos, 0, others)
 
     def _route(self, start: tuple[int, ...], others: tuple[int, ...]) -> Route:
         key = (start, others)

@@ -13,9 +13,10 @@ A combination that waits is in no state. Rows of a window that wait are still in
 them out. All that wakes of one node climbs together: no combination has two of them. What climbs is an arrival for
 those who wait for it on the way, and they climb first.
 
-Suspension needs complete states, since it asks them. While something is missing from a state, or one is switched off,
-nothing is suspended. Before such a change, whatever waits becomes missing, as if it were evicted from the states on its
-way, and is filled when it is needed.
+States may lack something or be off meanwhile. An eager side is asked as far as it tells for sure (`waiting`). What is
+open, because a part of it waits, is left out of whatever is found in the windows instead (`openness`). What climbs is
+not stored where it is missing anyway: there it is filled in with the rest. Before a change of plan, whatever waits
+becomes missing, as if it were evicted from the states on its way, and is filled when it is needed.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from typing import NamedTuple
 import numpy as np
 
 from midstream.cql.model import Query
-from midstream.engine.joins.access import HashPath, path_into
-from midstream.engine.joins.checks import Mask
+from midstream.engine.joins.access import path_into
 from midstream.engine.joins.combos import Delta, heads_of, make_block
-from midstream.engine.joins.evicting import lose
-from midstream.engine.joins.filling import store
+from midstream.engine.joins.evicting import evict_all, lose
+from midstream.engine.joins.filling import Filler, store
 from midstream.engine.joins.gauge import Gauge
-from midstream.engine.joins.nodes import INDEXED_AT_ONCE, JoinNode, LeafNode, LiveNode, add_way, indexed_path
+from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode, add_way
 from midstream.engine.joins.probing import Prober
+from midstream.engine.joins.waiting import NotWaiting, Waiting
 from midstream.kernels.types import Combos
 from midstream.state.indexes import Ints
-from midstream.state.join_state import Access, JoinState
+from midstream.state.join_state import Access
 from midstream.state.row_set import RowSet
 from midstream.state.window import BaseWindow, Renumbering
 
@@ -52,75 +53,6 @@ class Sight(NamedTuple):
     horizon: int
 
 
-class NotWaiting:
-    """The row of an input does not wait for a join further up."""
-
-    def __init__(self, column: int, rows: RowSet):
-        self._column, self._rows = column, rows
-
-    def __call__(self, combos: Combos, first: int, passed: Mask) -> None:
-        if len(self._rows):
-            passed &= ~self._rows.has(combos.rows[first : first + len(passed), self._column])
-
-
-class Waiting:
-    """The combinations of `node` that wait at a join, below its lazy child `top`, for its other child `eager`."""
-
-    def __init__(
-        self,
-        query: Query,
-        node: LiveNode,
-        top: JoinNode,
-        eager: LiveNode,
-        windows: Sequence[BaseWindow],
-        gauge: Gauge,
-    ):
-        self.node, self.top, self.eager, self.gauge = node, top, eager, gauge
-        path = path_into(query, node.inputs, eager.inputs, windows)
-        assert isinstance(path, HashPath)
-        self._path = path
-        #: How the eager side is asked; a large window may have no index on all classes.
-        asked = indexed_path(query, eager.inputs, node.inputs, windows, INDEXED_AT_ONCE)
-        assert isinstance(asked, HashPath)
-        self.asked = asked
-        self.state = JoinState(node.inputs, {path.signature: Access.HASH}, meter=windows[0].meter)
-
-    def has_partner(self, delta: Delta) -> Mask:
-        """Which combinations have a partner in the eager side, as far as its index tells."""
-        held = self.eager.window if isinstance(self.eager, LeafNode) else self.eager.state
-        assert held is not None
-        found = np.zeros(len(delta), np.bool_)
-        intervals = (delta.combos.starts, delta.combos.ends)
-        self.asked.index(held).find_partners(held.ring(), delta.keys(self.asked.classes), intervals, found)
-        return found
-
-    def add(self, delta: Delta) -> None:
-        """Have combinations wait."""
-        self.state.store(delta.combos, {self._path.signature: self._path.keys(delta)})
-
-    def take(self, arrived: Delta) -> Combos:
-        """Take out the combinations that combinations of the eager side may match."""
-        keys = np.unique(arrived.keys(self._path.classes))
-        ids = self._path.index(self.state).find(self.state.ring().head, keys)
-        combos = self.state.combos_at(ids)
-        # The key of each is one of many; that one of them is there at the time of this very one is not asked.
-        meets = (combos.starts <= arrived.combos.ends.max()) & (combos.ends >= arrived.combos.starts.min())
-        ids = ids[meets]
-        self.state.remove(ids)
-        return Combos(*(np.ascontiguousarray(array[meets]) for array in combos))
-
-    def take_living(self, horizon: int, heads: Mapping[int, int]) -> Combos:
-        """Take out everything that is not dead, and forget the rest."""
-        combos = self.state.combos_at(self.state.living(horizon, heads))
-        self.state.clear()
-        return combos
-
-    def take_all(self) -> Combos:
-        combos = self.state.entries(self.node.inputs)
-        self.state.clear()
-        return combos
-
-
 class Suspender:
     """Suspends combinations of one plan, and has them climb; one that `is_adaptive`, only where that pays."""
 
@@ -130,11 +62,12 @@ class Suspender:
         joins: Sequence[JoinNode],
         windows: Sequence[BaseWindow],
         prober: Prober,
+        filler: Filler,
         is_adaptive: bool = False,
     ):
         self._joins = joins
         self._windows = windows
-        self._prober = prober
+        self._prober, self._filler = prober, filler
         self._is_adaptive = is_adaptive
         self._meter = windows[0].meter
         self._parents = {id(child): join for join in joins for child in (join.left, join.right)}
@@ -146,6 +79,7 @@ class Suspender:
         self._waiting_rows: dict[int, RowSet] = {}
         for join in reversed(joins):
             self._add_waiting(query, join)
+        prober.open.parts = list(self._all())
 
     def _add_waiting(self, query: Query, join: JoinNode) -> None:
         top = lazy_side(join)
@@ -180,8 +114,7 @@ class Suspender:
     def indexes_used(self) -> Iterator[tuple[int, tuple[int, ...]]]:
         """The hash indexes of base windows that are asked."""
         for waiting in self._all():
-            if isinstance(waiting.eager, LeafNode):
-                yield waiting.eager.number, waiting.asked.classes
+            yield from waiting.indexes_used()
 
     # Suspending and waking -------------------------------------------------------------------------------------------
 
@@ -190,7 +123,7 @@ class Suspender:
         for waiting in self._by_node.get(id(node), ()):
             if len(delta) == 0:
                 break
-            if not waiting.gauge.asks():
+            if not waiting.can_ask or not waiting.gauge.asks():
                 continue
             self._is_busy = True
             found = waiting.has_partner(delta)
@@ -225,13 +158,14 @@ class Suspender:
         self._climb(node, delta, waiting.top, sight)
 
     def _climb(self, node: LiveNode, delta: Delta, top: JoinNode, sight: Sight) -> None:
-        store(node, delta)
+        _store_present(node, delta)
         if node is top:
             return
         parent = self._parents[id(node)]
         sibling = parent.other(node)
         if sibling is lazy_side(parent):
             self.wake(parent, delta, sight)
+        self._filler.fill_for(sibling, delta, sight.horizon)
         block = make_block(len(parent.inputs), parent.least_block, len(delta))
         for _ in self._prober.matches(parent, delta, sibling, block, sight.before, sight.since):
             self._climb(parent, Delta(parent.inputs, block.content(), self._windows), top, sight)
@@ -247,16 +181,42 @@ class Suspender:
         for waiting in self._all():
             if len(waiting.state):
                 combos, node = waiting.take_all(), waiting.node
-                store(node, Delta(node.inputs, combos, self._windows))
+                _store_present(node, Delta(node.inputs, combos, self._windows))
                 lost.append((waiting, np.unique(combos.rows[:, 0])))
         # Only now: what is stored must not be in a box.
         for waiting, rows in lost:
-            node = waiting.node
-            while node is not waiting.top:
-                node = self._parents[id(node)]
+            for node in self._way(waiting):
                 lose(node, waiting.node.inputs[0], rows, self._windows, since)
-        for waiting_rows in self._waiting_rows.values():
-            waiting_rows.discard(waiting_rows.ids())
+        self._let_rows_go()
+
+    def drop(self, since: Mapping[int, int] | None) -> int:
+        """Nothing waits any more, and the states on its way are empty, so that all this takes nothing; how much did."""
+        dropped = 0
+        emptied: dict[int, JoinNode] = {}
+        for waiting in self._all():
+            if len(waiting):
+                dropped += len(waiting)
+                waiting.state.clear()
+                emptied |= {
+                    id(node): node for node in (waiting.node, *self._way(waiting)) if isinstance(node, JoinNode)
+                }
+        for node in emptied.values():
+            if not node.is_off:
+                dropped += evict_all(node, self._windows, since)
+        self._let_rows_go()
+        return dropped
+
+    def _way(self, waiting: Waiting) -> Iterator[JoinNode]:
+        """The joins that it would come to until it is where it waits; not those that are off."""
+        node = waiting.node
+        while node is not waiting.top:
+            node = self._parents[id(node)]
+            if not node.is_off:
+                yield node
+
+    def _let_rows_go(self) -> None:
+        for rows in self._waiting_rows.values():
+            rows.discard(rows.ids())
 
     def purge(self, horizon: int, since: Mapping[int, int] | None) -> None:
         """Forget what can never match any more, and have what waits go on where that has ceased to pay."""
@@ -291,6 +251,13 @@ class Suspender:
     def nbytes(self) -> int:
         own = sum(rows.nbytes for rows in self._waiting_rows.values())
         return own + sum(waiting.state.nbytes for waiting in self._all())
+
+
+def _store_present(node: LiveNode, delta: Delta) -> None:
+    """Store combinations but for those that are missing from a join's state, and will be filled in with the rest."""
+    if isinstance(node, JoinNode) and node.state is not None:
+        missing = node.state.missing.has(delta.combos) if node.state.missing else None
+        store(node, delta if missing is None else delta.at(np.flatnonzero(~missing)))
 
 
 def lazy_side(join: JoinNode) -> LiveNode:
