@@ -104,6 +104,8 @@ class PushLoop:
                 kept.append(table.slice(0, room))
 
     def _late_bytes(self) -> int:
+        if not self._late_rows:
+            return 0
         kept = (table for tables in self._late_rows.values() for table in tables)
         return sum(int(table.get_total_buffer_size()) for table in kept)
 

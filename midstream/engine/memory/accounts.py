@@ -40,12 +40,14 @@ class Account:
 
     def follow(self) -> None:
         """A chunk has passed."""
+        if self.holding.is_off:
+            self._waited += 1
+            return
         if self._state is not self.holding.state:  # the holding has begun a new one
             self._state, self._stored_seen = self.holding.state, 0
         self._probes = self._probes * _OLD_PROBES + self.holding.probes - self._probes_seen
         self._stored = self._state.stored_in_all - self._stored_seen
         self._probes_seen, self._stored_seen = self.holding.probes, self._state.stored_in_all
-        self._waited += self.holding.is_off
 
     @property
     def worth(self) -> float:
@@ -109,4 +111,5 @@ class Account:
         """Try again whether the state pays, if there is room for what it last took."""
         if self.holding.is_off and self._waited >= self._wait and self._bytes_when_on <= room:
             self.holding.switch_on()
-            self._probes_at_round = self.holding.probes
+            self._probes_at_round = self._probes_seen = self.holding.probes
+            self._stored = 0

@@ -7,14 +7,13 @@ never written is address space: the system has given no memory for it, and it do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from midstream.engine.lane import Lane
 from midstream.state.window import BaseWindow
 
 
-@dataclass(frozen=True)
-class MemoryUse:
+class MemoryUse(NamedTuple):
     """Bytes of base windows with payload and indexes, of join states, of what the output holds, and of kept late rows.
 
     `states` counts the states of every plan that runs, with the records of what is missing from them.
