@@ -329,7 +329,9 @@ class Pipeline:
             parts = [living_rows(window, self._horizon)]
             if self._entrance is not None:
                 parts = self._entrance.rows_to_store(number, parts[0], self._horizon)
-            tables[relation.alias] = make_window_table(window.layout, parts, self._horizon, ordinal)
+            table = make_window_table(window.layout, parts, self._horizon, ordinal)
+            # Pieces would tell which rows were hidden, and two engines with the same rows store the same bytes.
+            tables[relation.alias] = table if self._entrance is None else table.combine_chunks()
         return Snapshot.of(meta | {"numbers": numbers}, tables, *self._lane.held.snapshot())
 
     def go_on(self, snapshot: Snapshot, watermark: int) -> None:

@@ -161,7 +161,7 @@ def make_window_table(layout: WindowLayout, parts: Sequence[WindowRows], horizon
     table = pa.concat_tables(tables)
     if layout.tracks_arrivals and np.any(np.diff(_integers(table, "ordinal")) < 0):
         return table.sort_by("ordinal")
-    return table.combine_chunks()
+    return table
 
 
 def _make_table(rows: WindowRows) -> pa.Table:
