@@ -174,8 +174,7 @@ class Guide:
     def settle(self, stair: Stair, delta: Delta) -> None:
         """A STAIR is about to be probed: move what has to be moved before."""
         if self._stages is not None:
-            rate = self._choice.rates.rate((stair.edge.other(stair.stream), stair.stream))
-            self._stages.settle(stair, 0.0 if rate is None else rate * len(delta))
+            self._stages.settle(stair)
         elif self.mover is not None:
             self.mover.settle(stair, delta)
 

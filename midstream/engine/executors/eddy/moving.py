@@ -46,11 +46,6 @@ class Mover:
         self._wanted = {stair: frozenset(climb.wanted for climb in climbs) for stair, climbs in self._climbs.items()}
         self._in_order = sorted(stairs.values(), key=lambda stair: min(map(len, self.wanted_by(stair))))
 
-    @property
-    def done(self) -> int:
-        """Combinations that moves have made, and those that had to give way to rows."""
-        return self.found + self._store.collapsed
-
     def count_on_from(self, other: Mover) -> None:
         """Add what another mover has counted."""
         self.rows_moved += other.rows_moved

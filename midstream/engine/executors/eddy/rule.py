@@ -90,7 +90,6 @@ def _stand_alone(store: StairStore, stair: Stair, rows: Ints) -> None:
     for inputs, state in stair.states.items():
         ids = stair.find(inputs, rows)
         if len(ids):
-            store.collapsed += len(ids)
             store.marks.add(Delta(state.inputs, stair.take(inputs, ids), store.windows))
     stair.add_rows(rows)
 

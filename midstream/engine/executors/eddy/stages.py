@@ -3,11 +3,10 @@
 A misplaced entry costs something when a probe finds it and what comes out has to be sent on, over an edge that the
 routing would have taken before. So every STAIR has an account of what its misplaced entries have made come up. When a
 small slice is paid for, so many rows are moved before the next probe, the newest first: they stay the longest, and as
-they follow each other, sets of rows stay runs. What that very probe is expected to find, by the rates that the router
-goes by, pays, too: what a large chunk makes come up would be much, and much of it would have to be taken back. What
-nobody probes costs nothing where it is. What a slice turns out to have cost is taken from the account, and may leave it
-in debt: a STAIR whose entries make many combinations when they move waits long for the next slice. Nobody knows how
-long a routing will last; paying like that costs at most about twice what somebody would have spent who knew.
+they follow each other, sets of rows stay runs. What nobody probes costs nothing where it is. What a slice turns out to
+have cost is taken from the account, and may leave it in debt: a STAIR whose entries make many combinations when they
+move waits long for the next slice. Nobody knows how long a routing will last; paying like that costs at most about
+twice what somebody would have spent who knew.
 
 A STAIR that is wanted to hold something else again soon after the last time gets more expensive to move, so that a
 routing that goes to and fro does not carry all entries with it.
@@ -21,8 +20,8 @@ from dataclasses import dataclass
 from midstream.engine.executors.eddy.moving import Mover
 from midstream.engine.executors.eddy.stair import Stair
 
-#: What moving a row costs beside the combinations that come and go with it, in such: a fifth of a microsecond each.
-_PRICE = 0.5
+#: What moving a row costs beside the combinations that it makes, in such: they take a tenth of a microsecond each.
+_PRICE = 8.0
 #: Chunks within which another wish makes moving more expensive, and the most that it is multiplied by.
 _SOON = 32
 _DEAREST = 64.0
@@ -38,9 +37,10 @@ class _Account:
     price: float = _PRICE
     factor: float = 1.0
 
-    def count_rows(self, overhead: float, expected: float) -> int:
-        """The rows that have been paid for, beside what any slice costs, if what is expected is lost as well."""
-        return int(((self.lost + expected) / self.factor - overhead) / self.price)
+    @property
+    def rows(self) -> int:
+        """The rows that have been paid for."""
+        return int(self.lost / (self.factor * self.price))
 
 
 class Stages:
@@ -48,8 +48,6 @@ class Stages:
 
     #: The fewest rows that are worth a slice.
     least_rows = 512
-    #: What a slice costs beside its rows, in combinations.
-    overhead = 2_048.0
 
     def __init__(self, mover: Mover):
         self._mover = mover
@@ -65,12 +63,6 @@ class Stages:
                 is_soon = account.changed and self._chunk - account.changed < _SOON
                 account.factor = min(_DEAREST, 2 * account.factor) if is_soon else max(1.0, account.factor / 2)
                 account.wanted, account.changed, account.lost = sets, self._chunk, 0.0
-
-    def _expect_loss(self, stair: Stair, partners: float) -> float:
-        """How many of these partners stand alone, if that is not wanted."""
-        if self.is_misplaced(stair, stair.alone) and len(stair.rows):
-            return partners * len(stair.rows) / len(stair.window)
-        return 0.0
 
     def next_chunk(self) -> None:
         """Another chunk begins."""
@@ -88,26 +80,20 @@ class Stages:
         """There is no memory for what a STAIR wants: what has been paid until now does not count."""
         self._accounts[stair].lost = 0.0
 
-    def settle(self, stair: Stair, partners: float) -> None:
-        """Before a STAIR is probed, move what has been paid for; where only a loop leads to entries, of any STAIR.
-
-        What the probe is expected to lose pays, too: `partners` is how many rows of the STAIR's input it should find.
-        """
+    def settle(self, stair: Stair) -> None:
+        """Before a STAIR is probed, move what has been paid for; where only a loop leads to entries, of any STAIR."""
         account = self._accounts[stair]
-        if not account.changed and not account.lost:
+        if account.rows < self.least_rows:
             return
-        rows = account.count_rows(self.overhead, self._expect_loss(stair, partners))
-        if rows < self.least_rows:
-            return
-        moved, done = self._mover.rows_moved, self._mover.done
+        moved, found = self._mover.rows_moved, self._mover.found
         if self._mover.is_found_by_key(stair):
-            self._mover.move_some_of(stair, rows)
+            self._mover.move_some_of(stair, account.rows)
         else:
-            self._mover.move_some(rows)
-        moved, done = self._mover.rows_moved - moved, self._mover.done - done
+            self._mover.move_some(account.rows)
+        moved, found = self._mover.rows_moved - moved, self._mover.found - found
         if moved:
-            spent = _PRICE * moved + done
-            account.lost -= account.factor * (self.overhead + spent)
+            spent = _PRICE * moved + found
+            account.lost -= account.factor * spent
             account.price = max(_PRICE, spent / moved)
         else:
             account.lost = 0.0

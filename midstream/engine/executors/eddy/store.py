@@ -40,8 +40,6 @@ class StairStore:
         self.marks = Marks(windows)
         #: How many combinations were demoted for want of memory.
         self.demoted = 0
-        #: How many combinations have given way to a row that stands alone.
-        self.collapsed = 0
         self.horizon = int(SMALLEST)
         self._query = query
         self._orders: dict[frozenset[int], tuple[int, ...]] = {}
