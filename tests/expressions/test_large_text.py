@@ -190,3 +190,12 @@ def test_a_value_of_more_than_two_gibibytes() -> None:
         assert compile_expression(expr).chunks(columns, 2)[0].as_py() is None
         assert expr.type == pa.date32() or compile_expression(expr).chunks(columns, 2)[1].as_py() == 1
     assert compile_expression(cast(wide, pa.string())).chunks(columns, 2).to_pylist() == [None, "1"]
+
+
+@pytest.mark.parametrize("given", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()], ids=str)
+def test_lengths_of_columns_in_a_wide_type(given: pa.DataType) -> None:
+    """A column that a push gives as a dictionary, or that is too long for its own type, comes in a wide one."""
+    declared = pa.string() if given in (pa.string(), pa.large_string()) else pa.binary()
+    lengths = compile_expression(call("length", [Column(0, "x", declared)]))
+    text = pa.array(["A", "-3", None, "", "abc", "B"]).cast(given)
+    assert values_of(lengths, {(0, "x"): text}, 6) == [1, 2, None, 0, 3, 1]

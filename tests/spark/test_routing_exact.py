@@ -63,9 +63,8 @@ def check(seed: int, cells: Sequence[int] = CELLS, **shape: Any) -> None:
     query = make_query(case)
     names = query.output_schema.names
     for routing in routings(case, query, cells):
-        demand = random.Random(f"{seed} {routing.cells}").choice(["off", "on", "auto"])
-        run = CellsRun(routing, case.tables(), demand)
-        rng = random.Random(seed)
+        rng = random.Random(f"{seed} {routing.cells}")
+        run = CellsRun(routing, case.tables(), rng.choice(["off", "on", "auto"]))
         for number, (push, rows) in enumerate(zip(case.pushes, expected.by_push(case), strict=True)):
             found = run.push(dress_push(case, push, rng, only_arrow=True), expected.acceptance.watermarks[number + 1])
             different = difference(rows, multiset(row for table in found for row in rows_of(table)), names)

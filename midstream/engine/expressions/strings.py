@@ -26,7 +26,6 @@ from midstream.engine.expressions.vectors import (
     repeat,
 )
 from midstream.engine.expressions.vectors import validity as validity_of
-from midstream.state.sizes import wide_type
 
 _TO_THE_END = np.int64(1 << 40)
 _EVERYTHING: Vector = (_TO_THE_END, None)
@@ -55,18 +54,21 @@ def rtrim(call: Call) -> Kernel:
 
 
 def length(call: Call) -> Kernel:
-    """Characters of text, bytes of binary; null if an int32 does not hold it, which only a wide type can need."""
-    count = pc.utf8_length if physical_text(call.args[0]) else pc.binary_length
-    if wide_type(call.args[0].type) != call.args[0].type:
-        return lambda a: _length(count(a))
+    """Characters of text, bytes of binary; null if an int32 does not hold it.
 
-    def count_wide(a: pa.Array) -> Vector:
+    A column may come in a wide type although its own is not, and Arrow then counts by int64.
+    """
+    count = pc.utf8_length if physical_text(call.args[0]) else pc.binary_length
+
+    def count_any(a: pa.Array) -> Vector:
         counts = count(a)
-        fits = pc.less_equal(counts, np.iinfo(np.int32).max)
-        found: Vector = _length(pc.if_else(fits, counts, None).cast(pa.int32()))
+        if counts.type != pa.int32():
+            fits = pc.less_equal(counts, np.iinfo(np.int32).max)
+            counts = pc.if_else(fits, counts, None).cast(pa.int32())
+        found: Vector = _length(counts)
         return found
 
-    return count_wide
+    return count_any
 
 
 def concat(call: Call) -> Kernel:
