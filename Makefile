@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install wheel java demo demo-kafka check test test-all test-versions fuzz fuzz-steps bench bench-spark soak lint format hooks clean
+.PHONY: help install wheel java demo demo-kafka check test test-all test-versions fuzz fuzz-steps bench bench-spark soak prepared kernels lint format hooks clean
 
 help: ## show this list
 	@echo "Midstream: continuous multi-way windowed joins"
@@ -54,15 +54,15 @@ demo: java $(STAMP) ## install, then join four streams on Spark, change the plan
 demo-kafka: java $(STAMP) ## the same between Kafka topics, with a broker that Maven fetches and the demo starts
 	@$(BIN)/midstream demo --kafka
 
-check: lint ## while working: style, types, import order, and the tests of the engine and of what is below it
+check: prepared ## while working: style, types, import order, and the tests of the engine and of what is below it
 	@echo "==> tests of the engine and of what is below it"
 	@$(PYTEST) -n $(JOBS) -m 'not slow' $(addprefix tests/,kernels state plan cql expressions engine)
 
-test: java lint ## install, then style, types, import order and all quick tests
+test: java prepared ## install, then style, types, import order and all quick tests
 	@echo "==> tests"
 	@$(PYTEST) -n $(JOBS) --dist loadgroup -m 'not slow'
 
-test-all: java lint ## the same with the slow tests
+test-all: java prepared ## the same with the slow tests
 	@echo "==> all tests"
 	@$(PYTEST) -n $(JOBS) --dist loadgroup
 
@@ -83,6 +83,13 @@ bench-spark: java $(STAMP) ## how fast joins on Spark are on this machine
 
 soak: java $(STAMP) ## a join on Spark under migrations and kills; MINUTES=20
 	@$(BIN)/midstream soak --minutes $(or $(MINUTES),20)
+
+# Linters leave a processor idle, on which kernels are compiled that all tests need.
+prepared: $(STAMP)
+	@$(MAKE) --no-print-directory -j 2 lint kernels
+
+kernels: $(STAMP)
+	@$(BIN)/python -c "import midstream; midstream.get_ready()"
 
 lint: $(STAMP) ## style, types and import order
 	@echo "==> style"

@@ -25,6 +25,8 @@ from midstream.cql.syntax import Source
 from midstream.engine.joins.access import find_float_ranges
 from midstream.state.keys import codes_of
 
+from ..blocks import blocks
+
 TYPES = {
     "t": pa.int8(), "i": pa.int32(), "l": pa.int64(), "u": pa.uint32(), "f": pa.float64(), "g": pa.float32(),
     "ts": pa.timestamp("us"), "day": pa.date32(),
@@ -209,7 +211,7 @@ def some_condition(dice: random.Random) -> str:
     )
 
 
-@pytest.mark.parametrize("seed", range(400))
+@pytest.mark.parametrize("seed", blocks(400, 3))
 def test_the_model_holds_where_the_text_does(seed: int) -> None:
     dice = random.Random(seed)
     where = " AND ".join(some_condition(dice) for _ in range(dice.randint(1, 3)))

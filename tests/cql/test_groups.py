@@ -20,6 +20,8 @@ from midstream.cql import Query, query
 from midstream.cql.model import OF_AGGREGATES, OF_KEYS, Aggregate, Expr
 from midstream.engine.expressions import compile_expression
 
+from ..blocks import blocks
+
 SCHEMAS = {
     "a": pa.schema({"x": pa.int64(), "y": pa.int32(), "s": pa.string(), "ts": pa.int64()}),
     "b": pa.schema({"x": pa.int32(), "z": pa.int64(), "ts": pa.int64()}),
@@ -143,7 +145,7 @@ def compute(aggregate: Aggregate, values: list[Any]) -> Any:
     return {"sum": sum, "min": min, "max": max}[aggregate.function](known)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", blocks(20, 3))
 def test_a_model_means_its_text(seed: int) -> None:
     dice, seen = random.Random(seed), 0
     with duckdb.connect() as connection:

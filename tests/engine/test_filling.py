@@ -13,6 +13,7 @@ from midstream.engine.joins.level_filling import LevelFiller
 from midstream.plan import parse_plan
 from midstream.state.missing import Cause
 
+from ..blocks import blocks
 from .audit import Count, audit, executor_of, read_entries, windows_of
 from .small import ALIASES, CASES, Small, draw_plan, draw_pushes, sorted_rows
 
@@ -26,7 +27,7 @@ def states_of(engine: ms.Engine) -> list[object]:
     return [(read_entries(node, windows, watermark), left) for node, left in zip(nodes, holes, strict=True)]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", blocks(2))
 @pytest.mark.parametrize("small", CASES, ids=lambda small: small.name)
 def test_both_ways_fill_the_same(small: Small, seed: int) -> None:
     rng = random.Random(f"both ways {small.name} {seed}")

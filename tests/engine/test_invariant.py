@@ -14,11 +14,12 @@ from midstream.plan import parse_plan
 from midstream.state.missing import Box, Cause, Missing
 from midstream.state.window import BaseWindow
 
+from ..blocks import blocks
 from ..evictions import evict_some
 from .audit import Count, audit, executor_of, windows_of
 from .small import ALIASES, CASES, SCHEMA, Small, draw_plan, draw_pushes, sorted_rows
 
-SEEDS = range(3)
+SEEDS = blocks(3)
 
 
 def restore(engine: ms.Engine, rng: random.Random, small: Small, as_bytes: bool) -> ms.Engine:

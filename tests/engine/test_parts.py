@@ -15,6 +15,8 @@ from midstream.engine.operators.group_parts import gives_states
 from midstream.engine.operators.parts import parts_query, rounds_of
 from midstream.engine.operators.rounds import Round
 
+from ..blocks import blocks
+
 SCHEMA = pa.schema({"k": pa.int64(), "s": pa.string(), "x": pa.float64(), "n": pa.int64(), "ts": pa.int64()})
 SECOND = 1_000_000
 AGGREGATES = "count(*) AS c, count(a.s) AS h, sum(a.n) AS n, avg(a.x) AS m"
@@ -93,7 +95,7 @@ def _place(key: tuple[Any, ...]) -> int:
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", blocks(4))
 def test_places_together_give_what_one_gives(kind: str, seed: int) -> None:
     rng = random.Random(f"{kind} {seed}")
     query = ms.query(TEXTS[kind], {"a": SCHEMA, "b": SCHEMA}, "ts", step=rng.choice(["6 seconds", "12 seconds"]))

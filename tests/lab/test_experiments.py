@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,7 +30,26 @@ def run_small(experiment: Experiment, settings: Settings) -> tuple[bool, str]:
     return is_right, screen.getvalue()
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.id)
+#: Experiments with a twin that runs the same code with another input.
+TWINS = {
+    "jisc-fig8",
+    "jisc-fig9",
+    "zhu-fig9",
+    "zhu-fig11",
+    "zhu-fig15",
+    "jit-fig11",
+    "jit-fig12",
+    "jit-fig13",
+    "jit-fig16",
+}
+
+
+def each_experiment() -> Iterator[Any]:
+    for experiment in EXPERIMENTS:
+        yield pytest.param(experiment, id=experiment.id, marks=[pytest.mark.slow] if experiment.id in TWINS else [])
+
+
+@pytest.mark.parametrize("experiment", each_experiment())
 def test_an_experiment_leaves_rows_a_plot_and_a_verdict(experiment: Experiment, tmp_path: Path) -> None:
     if experiment.id == "stairs-fig7" and find_generator() is None:
         pytest.skip("tpchgen-cli is not installed")

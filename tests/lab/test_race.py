@@ -51,7 +51,10 @@ def test_the_oracle_tells_results_by_their_last_row() -> None:
 
 @pytest.mark.parametrize("is_theta", [False, True])
 @pytest.mark.parametrize("executor", ["tree", "stems"])
-@pytest.mark.parametrize(("window", "batch"), [(20, 1), (100, 7), (100, 10), (100, 50)])
+@pytest.mark.parametrize(
+    ("window", "batch"),
+    [pytest.param(20, 1, marks=pytest.mark.slow), (100, 7), pytest.param(100, 10, marks=pytest.mark.slow), (100, 50)],
+)
 def test_every_contender_gives_the_oracles_results(window: int, batch: int, executor: str, is_theta: bool) -> None:
     window = min(window, 30) if is_theta else window
     streams = Streams(joins=3, window=window, rows=5 * window, batch=batch, seed=4, is_theta=is_theta)

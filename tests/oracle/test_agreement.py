@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .blocks import blocks
+from ..blocks import blocks
 from .cases import make_case
 from .check import check_batchings, check_oracles
 from .predicates import KINDS

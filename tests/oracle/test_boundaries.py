@@ -8,25 +8,27 @@ from midstream.engine.input import batch
 from midstream.state import rings
 from midstream.state.window import BaseWindow
 
+from ..blocks import blocks
 from .cases import make_case
 from .check import check_engine, every_batching, restores
 
 WINDOWS = ["range", "mixed", "rows", "static"]
 
 
+@pytest.mark.parametrize("number", blocks(3))
 @pytest.mark.parametrize("chunk", [1, 2, 5, 16])
 @pytest.mark.parametrize("windows", WINDOWS)
-def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch, chunk: int, windows: str) -> None:
+def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch, windows: str, chunk: int, number: int) -> None:
     """A large push is cut into chunks by event time; here every push is large."""
     monkeypatch.setattr(batch, "CHUNK_ROWS", chunk)
     monkeypatch.setattr(batch, "_SAMPLED", 1)
-    for seed in range(15_000 + chunk * 100, 15_003 + chunk * 100):
-        check_engine(make_case(seed, windows=windows), every_batching)
+    check_engine(make_case(15_000 + chunk * 100 + number, windows=windows), every_batching)
 
 
+@pytest.mark.parametrize("number", blocks(3))
 @pytest.mark.parametrize("capacity", [1, 2, 8])
 @pytest.mark.parametrize("windows", WINDOWS)
-def test_capacities_do_not_show(monkeypatch: pytest.MonkeyPatch, capacity: int, windows: str) -> None:
+def test_capacities_do_not_show(monkeypatch: pytest.MonkeyPatch, windows: str, capacity: int, number: int) -> None:
     """Windows and states start tiny, so that they grow, shrink and are packed all the time."""
 
     def start_small(window: BaseWindow) -> None:
@@ -35,7 +37,6 @@ def test_capacities_do_not_show(monkeypatch: pytest.MonkeyPatch, capacity: int, 
 
     monkeypatch.setattr(rings, "SMALLEST_CAPACITY", capacity)
     monkeypatch.setattr(BaseWindow, "__post_init__", start_small)
-    for seed in range(17_000 + capacity * 100, 17_003 + capacity * 100):
-        case = make_case(seed, windows=windows)
-        check_engine(case, every_batching)
-        check_engine(case, restores)
+    case = make_case(17_000 + capacity * 100 + number, windows=windows)
+    check_engine(case, every_batching)
+    check_engine(case, restores)

@@ -116,7 +116,9 @@ def run_batch(batches: Batches, batch: int, rows: int = 60, commands: tuple[Comm
         return batches.run(chain_rows(batch, rows), 9_000 + 1_000 * batch, take, commands)
 
 
-@pytest.mark.parametrize("routing", ["rank", "cumulative", "lottery"])
+@pytest.mark.parametrize(
+    "routing", ["rank", *(pytest.param(name, marks=pytest.mark.slow) for name in ("cumulative", "lottery"))]
+)
 @pytest.mark.parametrize("executor", ROUTED)
 def test_cells_that_are_loaded_route_as_those_that_go_on(executor: str, routing: str) -> None:
     spec = chain_spec(executor, routing)

@@ -173,16 +173,17 @@ def test_a_larger_window_that_counts_from_now(stopped: StoppedQuery, tmp_path: P
     ("text", "options", "told"),
     [
         (TEXT, {"partitions": 1}, ["cells: the checkpoint has 2, the query has 1", "partitions, rates, hot_keys"]),
-        (TEXT, {"partitions": 4}, ["checkpoint has 2", "4", "partitions"]),
+        pytest.param(TEXT, {"partitions": 4}, ["checkpoint has 2", "4", "partitions"], marks=pytest.mark.slow),
         (
             streams.join_text({**WINDOWS, "b": 21 * SECOND}),
             {},
             ["the window of 'b' was [RANGE 20 SECONDS] and would become [RANGE 21 SECONDS]", "allow_incomplete=True"],
         ),
-        (
+        pytest.param(
             TEXT + " AND a.v < c.v",
             {},
             ["the checkpoint is of another query; bands", "'a.v', 'c.v'", "restart with the former query"],
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -243,7 +244,11 @@ def reorder(text: str) -> str:
     ("what", "told"),
     [
         ("format", "cell 0 of 1: the checkpoint has format 99, but this Midstream reads format 1; go on with the"),
-        ("parcel", "these bytes are not a parcel of Midstream; restore the checkpoint from a copy"),
+        pytest.param(
+            "parcel",
+            "these bytes are not a parcel of Midstream; restore the checkpoint from a copy",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_checkpoint_that_cannot_be_read(
@@ -276,7 +281,7 @@ def test_a_checkpoint_that_cannot_be_read(
     assert told in streams.failure(query(), tmp_path / "checkpoint")
 
 
-@pytest.mark.parametrize("is_controlled", [False, True])
+@pytest.mark.parametrize("is_controlled", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_changed_query_is_refused_although_no_rows_are_new(spark: Any, tmp_path: Path, is_controlled: bool) -> None:
     """The same query, or one that may go on, runs no batch for it."""
     Input({name: rows[:1] for name, rows in GIVEN.batches.items()}).write(tmp_path)

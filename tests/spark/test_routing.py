@@ -136,7 +136,7 @@ def test_keys_much_longer_than_their_columns(key: str, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("query", [CHAIN, TRIANGLE])
-@pytest.mark.parametrize("cells", [2, 4, 6, 8])
+@pytest.mark.parametrize("cells", [2, 6, *(pytest.param(cells, marks=pytest.mark.slow) for cells in (4, 8))])
 def test_hot_keys_in_several_dimensions(query: Query, cells: int) -> None:
     data = data_for(query, 60, keys=4)
     for hot in ({"o.id": [1, 2]}, {"id": [3], "q.n": [0, 1]}, {"p.id": range(4), "p.n": range(4)}):

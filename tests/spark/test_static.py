@@ -27,7 +27,7 @@ def names(spark: Any, labels: dict[int, str]) -> Any:
     return spark.createDataFrame(list(labels.items()), "k bigint, label string")
 
 
-@pytest.mark.parametrize(("partitions", "demand"), [(1, "off"), (2, "on")])
+@pytest.mark.parametrize(("partitions", "demand"), [pytest.param(1, "off", marks=pytest.mark.slow), (2, "on")])
 @pytest.mark.versions
 def test_a_table_is_read_once_and_kept(spark: Any, tmp_path: Path, partitions: int, demand: str) -> None:
     first = Input({"a": ROWS[:2], "b": ROWS[:2]})

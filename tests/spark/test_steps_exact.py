@@ -17,6 +17,7 @@ from tests.oracle.dress import dress_push
 from tests.temporal.cases import expect, make_case
 from tests.temporal.run import make_query
 
+from ..blocks import blocks
 from .cells_run import CellsRun
 from .finishing_run import put_together
 from .test_routing_exact import draw_hot_keys
@@ -54,7 +55,7 @@ def put_together_tables(query: Query, parts: Sequence[pa.Table], rng: random.Ran
     return [pa.Table.from_batches([batch]) for batch in put_together(query, output, rng)]
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", blocks(10, 2))
 def test_random_set_operations(block: int) -> None:
     assert sum(check(seed, "sets") for seed in range(70_000 + 4 * block, 70_004 + 4 * block))
 

@@ -240,6 +240,7 @@ def test_rate_micro_batch_source(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.versions
+@pytest.mark.slow
 def test_python_data_source(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 

@@ -11,8 +11,8 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
+from ..blocks import blocks
 from ..oracle.accept import accept
-from ..oracle.blocks import blocks
 from .aggregates import add_up, average, find_type, round_decimal
 from .canonical import History, Stretch, expect_rows, find_runs
 from .cases import expect, make_case
