@@ -244,7 +244,7 @@ def wake_nobody(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_hidden_rows_in_snapshots(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Entrance, "hidden_of", lambda entrance, number: None)
+    patch.setattr(Entrance, "rows_to_store", lambda entrance, number, entered, horizon: [entered])
 
 
 def enter_as_if_just_arrived(patch: pytest.MonkeyPatch) -> None:
@@ -266,6 +266,12 @@ def ways(seed: int, shape: Mapping[str, Any]) -> Iterator[tuple[Any, Any, Way, A
     expected, query = expect(case), make_query(case)
     for cut, way in everything(case, random.Random(seed)):
         yield cut, expected, Way(way.plan, False, way.restore_before, way.plans_after, demand="on"), query
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_mistakes_can_be_made(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they change has not been renamed."""
+    mutant(monkeypatch)
 
 
 @pytest.mark.slow
