@@ -15,8 +15,7 @@ from midstream.engine.executors.protocol import Executor, ExecutorKind
 from midstream.engine.executors.registry import executor_names
 from midstream.engine.stats import EngineStats, StateStats
 from midstream.migrate.record import Migration
-from midstream.plan.draw import JOIN, symbol_of
-from midstream.plan.nodes import Leaf, Node, OperatorNode, SetNode, children_of
+from midstream.plan.nodes import JOIN, Leaf, Node, OperatorNode, SetNode, children_of, symbol_of
 from midstream.plan.picture import AMBER, Card, draw_picture
 from midstream.plan.tree import Plan
 
@@ -54,7 +53,7 @@ def engine_html(
         if isinstance(node, Leaf):
             return _window_card(query, node.input, windows)
         if node is plan.root:
-            return Card(symbol_of(plan, node), (count_text(stats.rows_out, "result"),))
+            return Card(symbol_of(node, plan.aliases), (count_text(stats.rows_out, "result"),))
         if isinstance(node, SetNode):
             return Card(node.word)
         if isinstance(node, OperatorNode):
@@ -67,7 +66,10 @@ def engine_html(
     if leading:
         held = sum(state.bytes for state in leading)
         lines.append(f"The plan before it still runs: {count_text(len(leading), 'state')}, {_size(held)}.")
-    parts = [f"<div><b>Engine</b> <code>{escape(str(plan))}</code>{escape(_on(kind))}</div>", draw_picture(plan, card)]
+    parts = [
+        f"<div><b>Engine</b> <code>{escape(str(plan))}</code>{escape(_on(kind))}</div>",
+        draw_picture(plan.root, plan.aliases, card),
+    ]
     parts += [f"<div>{escape(line)}</div>" for line in lines]
     if migration is not None:
         parts.append(_migration(migration))

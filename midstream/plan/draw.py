@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from midstream.plan.nodes import Leaf, Node, OperatorNode, SetNode, children_of
+from midstream.plan.nodes import Node, children_of, symbol_of
 from midstream.plan.tree import Plan
 
-JOIN = "⋈"
 _GAP = 3
 
 Label = Callable[[Node], str]
@@ -40,7 +39,7 @@ def draw(plan: Plan, label: Label | None = None) -> str:
     """
     done: dict[Node, _Block] = {}
     for node in plan.nodes():
-        head = [symbol_of(plan, node), *(label(node).splitlines() if label else ())]
+        head = [symbol_of(node, plan.aliases), *(label(node).splitlines() if label else ())]
         below = [done.pop(child) for child in children_of(node)]
         own = _column(head)
         done[node] = _below(own, _beside(*below) if len(below) == 2 else _under(*below)) if below else own
@@ -65,7 +64,7 @@ def outline(plan: Plan, label: Label | None = None) -> str:
     while pending:
         node, first, rest = pending.pop()
         texts = (label(node).splitlines() if label else []) or [""]
-        rows.append((first + symbol_of(plan, node), texts[0]))
+        rows.append((first + symbol_of(node, plan.aliases), texts[0]))
         children = children_of(node)
         rows += [(rest + "│" if children else rest, text) for text in texts[1:]]
         for child in reversed(children):
@@ -74,13 +73,6 @@ def outline(plan: Plan, label: Label | None = None) -> str:
             pending.append((child, rest + branch, rest + rail))
     width = max(len(tree) for tree, _ in rows) + 4
     return "\n".join(f"{tree:<{width}}{text}".rstrip() for tree, text in rows)
-
-
-def symbol_of(plan: Plan, node: Node) -> str:
-    """What a node is drawn as: an alias, the sign of a join, or the word of an operator or a set operation."""
-    if isinstance(node, SetNode | OperatorNode):
-        return node.word
-    return plan.text(node) if isinstance(node, Leaf) else JOIN
 
 
 def _column(lines: list[str]) -> _Block:

@@ -14,6 +14,8 @@ SET_WORDS = ("union", "minus", "intersect")
 UNARY_WORDS = ("distinct", "group")
 #: Words that are no aliases unless they are quoted.
 OPERATOR_WORDS = (*SET_WORDS, *UNARY_WORDS)
+#: What a join is drawn as.
+JOIN = "⋈"
 _PLAIN = re.compile(r'[^\s()"`,]+')
 
 
@@ -110,6 +112,28 @@ def children_of(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Leaf):
         return ()
     return (node.below,) if isinstance(node, OperatorNode) else (node.left, node.right)
+
+
+def post_order(root: Node) -> tuple[Node, ...]:
+    """All nodes of a tree, each after those below it.
+
+    >>> [len(node.inputs) for node in post_order(Join(Join(Leaf(0), Leaf(1)), Leaf(2)))]
+    [1, 1, 2, 1, 3]
+    """
+    found: list[Node] = []
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        found.append(node)
+        pending += children_of(node)
+    return tuple(reversed(found))
+
+
+def symbol_of(node: Node, aliases: Sequence[str]) -> str:
+    """What a node is drawn as: an alias, the sign of a join, or the word of an operator or a set operation."""
+    if isinstance(node, SetNode | OperatorNode):
+        return node.word
+    return quoted(aliases[node.input]) if isinstance(node, Leaf) else JOIN
 
 
 def notation_of(node: Node, aliases: Sequence[str]) -> str:

@@ -10,9 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from midstream.plan.draw import symbol_of
-from midstream.plan.nodes import Leaf, Node, children_of
-from midstream.plan.tree import Plan
+from midstream.plan.nodes import Leaf, Node, children_of, notation_of, post_order, symbol_of
 
 AMBER = "#d97706"
 _BLUE = "#3b82f6"
@@ -50,24 +48,24 @@ class _Subtree:
     middle: float
 
 
-def draw_picture(plan: Plan, card: Callable[[Node], Card] | None = None) -> str:
-    """The plan as SVG text; `card` tells what its nodes show.
+def draw_picture(root: Node, aliases: Sequence[str], card: Callable[[Node], Card] | None = None) -> str:
+    """A tree as SVG text; `card` tells what its nodes show.
 
-    >>> from midstream.plan import parse_plan
-    >>> drawn = draw_picture(parse_plan("(R S) T", "RST"))
+    >>> from midstream.plan.nodes import Join
+    >>> drawn = draw_picture(Join(Join(Leaf(0), Leaf(1)), Leaf(2)), "RST")
     >>> drawn.startswith("<svg") and drawn.count("<rect") == 5 and drawn.count("<path") == 4
     True
     """
-    tell = card or (lambda node: Card(symbol_of(plan, node)))
+    tell = card or (lambda node: Card(symbol_of(node, aliases)))
     done: dict[Node, _Subtree] = {}
-    for node in plan.nodes():
+    for node in post_order(root):
         below = [done.pop(child) for child in children_of(node)]
         done[node] = _with_card(tell(node), _beside(below) if below else None, isinstance(node, Leaf))
-    drawn = done[plan.root]
+    drawn = done[root]
     width, height = drawn.width + 2 * _MARGIN, drawn.height + 2 * _MARGIN
     body = "".join(f'<g transform="translate({x:.1f} {y:.1f})">{text}</g>' for x, y, text in drawn.parts)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(f"plan {plan}")}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="plan {escape(notation_of(root, aliases))}" '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="{-_MARGIN} {-_MARGIN} {width:.1f} {height:.1f}" '
         'style="max-width:100%;height:auto;margin:4px 0;color:inherit" fill="currentColor" '
         f'font-family="system-ui,sans-serif" font-size="12" text-anchor="middle">{body}</svg>'

@@ -46,9 +46,10 @@ from midstream.plan.nodes import (
     Node,
     OperatorNode,
     check_tree,
-    children_of,
     notation_of,
+    post_order,
 )
+from midstream.plan.picture import draw_picture
 
 
 @dataclass(frozen=True)
@@ -170,19 +171,11 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """The tree as a notebook shows it."""
-        from midstream.plan.picture import draw_picture  # which draws these trees
-
-        return draw_picture(self)
+        return draw_picture(self.root, self.aliases)
 
     @cached_property
     def _post_order(self) -> tuple[Node, ...]:
-        found: list[Node] = []
-        pending = [self.root]
-        while pending:
-            node = pending.pop()
-            found.append(node)
-            pending += children_of(node)
-        return tuple(reversed(found))
+        return post_order(self.root)
 
 
 class FragmentPlan(Plan):
