@@ -8,6 +8,7 @@ from unittest import mock
 
 from midstream.engine.executors.eddy.stages import Stages
 from midstream.engine.joins.gauge import Gauge
+from midstream.engine.joins.reviewing import Reviewer
 from midstream.engine.routing.class_rates import ClassRates
 from midstream.engine.routing.content import Content
 from midstream.engine.routing.policy import Field
@@ -34,7 +35,12 @@ def eager() -> Iterator[None]:
         mock.patch.object(Field, "worth", 2.0),
         mock.patch.object(Gauge, "least_checks", 6),
         mock.patch.object(Gauge, "least_sampled", 3),
-        mock.patch.object(Gauge, "call_cost", 2),
+        mock.patch.object(Gauge, "least_joined", 1),
+        mock.patch.object(Gauge, "call_cost", 0),
+        mock.patch.object(Gauge, "row_cost", 1),
+        mock.patch.object(Gauge, "wait_cost", 0),
+        mock.patch.object(Gauge, "margin", 0.5),
         mock.patch.object(Gauge, "first_pause", 1),
+        mock.patch.object(Reviewer, "times_as_much", 0),
     ):
         yield

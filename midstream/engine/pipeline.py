@@ -142,9 +142,19 @@ class Pipeline:
     def _suspend(self) -> None:
         """Have combinations without a partner wait in every plan."""
         if self._entrance is not None:
+            has_left_indexes = False
             for executor in self._lane.executors():
                 for owner in executor.evicting():
-                    owner.suspend(is_on=True, is_adaptive=self._is_adaptive)
+                    has_left_indexes |= owner.suspend(is_on=True, is_adaptive=self._is_adaptive)
+            if has_left_indexes:
+                self._forget_unused_indexes()
+
+    def _work_without(self, number: int, neighbour: int) -> float:
+        """As `Evicting.work_without`, of all executors; of those that keep nothing, what all probes have looked at."""
+        owners = [owner for executor in self._lane.executors() for owner in executor.evicting()]
+        if not owners:
+            return self.meter.slots_visited / len(self._query.inputs)
+        return sum(owner.work_without(number, neighbour) for owner in owners)
 
     @property
     def _is_adaptive(self) -> bool:
@@ -218,12 +228,15 @@ class Pipeline:
         for chunk in self.memory.take_chunks(admission):
             readings = self._read(chunk.rows)
             self._count_dropped(chunk.rows, readings)
-            yield from self._process({number: reading.rows for number, reading in readings.items()})
+            arrived = {number: reading.rows for number, reading in readings.items()}
+            yield from self._process(arrived)
+            if self._entrance is not None:
+                self._entrance.sample(arrived, self._work_without)
             chunk_watermark = min(watermark, chunk.unprocessed_from)
             yield from self._lane.advance(chunk_watermark)
             self._purge(chunk_watermark)
             if self._entrance is not None:
-                self._let_in(self._entrance.find_resting(self._horizon))
+                self._let_in(self._entrance.find_resting(self._horizon, self._work_without))
         self._lane = self._lane.after_push(self._horizon)
         yield from self._lane.advance(watermark)
         self._lane.catch_up_some()

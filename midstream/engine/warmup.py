@@ -112,6 +112,7 @@ def _wake_rows() -> None:
     by_key, by_range = HashIndex(64), SortedIndex(64)
     by_key.insert(1, ids, *intervals)
     by_key.find_partners(ring, ids, intervals, np.zeros(4, np.bool_))
+    by_key.split_by_partner(ring, ids, intervals)
     by_key.wake(ring, ids, intervals, reasons, 0)
     by_key.count_partners(ring, ids, intervals, ids - 1, 1, np.zeros(4, np.int64))
     of_pairs = ring._replace(members=np.zeros((64, 2), np.int64))
@@ -119,6 +120,12 @@ def _wake_rows() -> None:
     by_range.insert(1, ids, *intervals)
     by_range.find_partners(ring, intervals, intervals, np.zeros(4, np.bool_))
     by_range.wake(ring, intervals, intervals, reasons, 0)
+    state = JoinState((0,), {("key",): Access.HASH})
+    state.store(Combos(ids.reshape(-1, 1), *intervals), {("key",): ids})
+    state.take(("key",), ids[:2], (ids[:2], ids[:2] + 9))
+    waiting = RowSet()
+    waiting.add_run(1, 3)
+    waiting.clear_flags(ids.reshape(-1, 1), 0, 0, np.ones(4, np.bool_))
     rings.close_late_rows(reasons, reasons.copy(), ids, 1, 0, ids)
 
 

@@ -308,6 +308,74 @@ def find_same(chains, ring, keys, rows, found):
 
 
 @kernel
+def split(chains, head, keys, intervals):
+    """The places of the rows that have a partner, as in `find_partners`, and of those that have none."""
+    buckets, slots, seed = chains
+    starts, ends = intervals
+    secrets = secrets_of(seed)
+    bucket_mask = buckets.size - 1
+    slot_mask = slots.shape[0] - 1
+    size = keys.size
+    places = np.empty(size, np.int64)
+    having = 0
+    lacking = size
+    kept = first_buckets(keys, 0, AHEAD_BUCKET, secrets, bucket_mask)
+    for row in range(size):
+        if row + AHEAD_BUCKET < size:
+            coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets) & bucket_mask
+            kept[(row + AHEAD_BUCKET) & (KEPT - 1)] = coming
+            prefetch(buckets, coming)
+        if row + AHEAD_SLOT < size:
+            prefetch(slots, buckets[kept[(row + AHEAD_SLOT) & (KEPT - 1)]] & slot_mask)
+        entry = buckets[kept[row & (KEPT - 1)]]
+        while entry >= head:
+            slot = entry & slot_mask
+            if slots[slot, 0] == keys[row] and slots[slot, 1] <= ends[row] and slots[slot, 2] >= starts[row]:
+                break
+            entry = slots[slot, 3]
+        if entry >= head:
+            places[having] = row
+            having += 1
+        else:
+            lacking -= 1
+            places[lacking] = row
+    return places[:having], places[having:][::-1].copy()
+
+
+@kernel
+def take(chains, ring, keys, intervals):
+    """Take out the entries that match a row, as in `find_partners`, each once: a copy of them, which are evicted."""
+    buckets, slots, seed = chains
+    starts, ends = intervals
+    secrets = secrets_of(seed)
+    bucket_mask = buckets.size - 1
+    slot_mask = slots.shape[0] - 1
+    taken = np.empty(64, np.int64)
+    count = 0
+    for row in range(keys.size):
+        entry = buckets[bucket_hash(keys[row], secrets) & bucket_mask]
+        while entry >= ring.head:
+            slot = entry & slot_mask
+            if slots[slot, 0] == keys[row] and slots[slot, 1] <= ends[row] and slots[slot, 2] >= starts[row]:
+                slots[slot, 2] = EVICTED
+                if count == taken.size:
+                    taken = np.concatenate((taken, np.empty(count, np.int64)))
+                taken[count] = slot
+                count += 1
+            entry = slots[slot, 3]
+    width = ring.members.shape[1]
+    found = Combos(np.empty((count, width), np.int64), np.empty(count, np.int64), np.empty(count, np.int64))
+    for place in range(count):
+        slot = taken[place]
+        for k in range(width):
+            found.rows[place, k] = ring.members[slot, k]
+        found.starts[place] = ring.starts[slot]
+        found.ends[place] = ring.ends[slot]
+        ring.ends[slot] = EVICTED
+    return found
+
+
+@kernel
 def count_partners(chains, head, keys, intervals, places, enough, counts):
     """Count in ``counts[i]`` the entries that match the row at ``places[i]``, as in `find_partners`; they are 0 before.
 

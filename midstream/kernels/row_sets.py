@@ -62,3 +62,14 @@ def mark(held, ids, found):
             found[i] = True
         count += found[i]
     return count
+
+
+@kernel
+def clear_flags(held, rows, first, column, flags):
+    """Clear the flags of the combinations from `first` on whose row of one column is in a set."""
+    bits, base, low, high = held
+    is_run = bits.size == 0
+    for i in range(flags.size):
+        row = rows[first + i, column]
+        if low <= row < high and (is_run or bits[row - base]):
+            flags[i] = False

@@ -122,6 +122,16 @@ class HashIndex:
         """Set those flags whose combination has the key and the rows of an entry."""
         chains.find_same(self._chains, ring, keys, rows, found)
 
+    def split_by_partner(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+        """The places of the rows that have a partner, as in `find_partners`, and of those that have none."""
+        having, lacking = chains.split(self._chains, ring.head, keys, intervals)
+        return having, lacking
+
+    def take(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints]) -> Combos:
+        """Evict the entries with the key and time of a row from a ring with this index alone; a copy of them."""
+        taken: Combos = chains.take(self._chains, ring, keys, intervals)
+        return taken
+
     def count_partners(
         self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], places: Ints, enough: int, counts: Ints
     ) -> tuple[int, int, int]:

@@ -204,6 +204,17 @@ class JoinState:
         self._ends[ids & (self.capacity - 1)] = EVICTED
         self._index_evicted(ids)
 
+    def take(self, signature: Signature, keys: Ints, intervals: tuple[Ints, Ints]) -> Combos:
+        """Drop the entries that one of these keys leads to, at a time when they are valid; a copy of them.
+
+        There is no other index.
+        """
+        (index,) = self.indexes.values()
+        assert isinstance(index, HashIndex) and signature in self.indexes
+        taken = index.take(self.ring(), keys, intervals)
+        self._evicted += len(taken.starts)
+        return taken
+
     def _index_evicted(self, ids: Ints) -> None:
         for index in self.indexes.values():
             if isinstance(index, HashIndex):

@@ -60,6 +60,10 @@ class RowSet:
         """Set `found` where ids are in it; how many are set then."""
         return int(kernels.mark(self.held(), ids, found))
 
+    def clear_flags(self, rows: Ints, first: int, column: int, flags: Mask) -> None:
+        """Clear the flags of the combinations from `first` on that have one of these ids in a column."""
+        kernels.clear_flags(self.held(), rows, first, column, flags)
+
     def ids(self) -> Ints:
         """All ids, in their order."""
         if self.is_run:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from midstream.kernels import boxes, chains
-from midstream.kernels.types import COUNT, EARLIEST, LARGEST, NO_ID, ROW, VISITED, Chains, Combos, Ring
+from midstream.kernels.types import COUNT, EARLIEST, EVICTED, LARGEST, NO_ID, ROW, VISITED, Chains, Combos, Ring
 
 from .twins import (
     INT64S,
@@ -300,6 +300,9 @@ def test_partners_are_found_once_and_what_waits_for_them_wakes_once(seed: int) -
     counts = np.zeros(len(some), np.int64)
     chains.count_partners(made, head, keys, (combos.starts, combos.ends), some, 1 << 20, counts)
     assert counts.tolist() == [sum(at == row for row, _ in matches) for at in some]
+    having, lacking = chains.split(made, head, keys, (combos.starts, combos.ends))
+    assert having.tolist() == sorted({at for at, _ in matches})
+    assert sorted([*having.tolist(), *lacking.tolist()]) == list(range(25)) and lacking.tolist() == sorted(lacking)
     reasons = rng.integers(0, 3, 64)
     before = reasons.copy()
     woken = chains.wake(made, head, keys, (combos.starts, combos.ends), reasons, 1)
@@ -327,6 +330,31 @@ def test_the_same_combination_is_found_unless_it_was_evicted(seed: int) -> None:
     chains.find_same(made, entries.ring(64, head), keys, rows, found)
     wanted = [(key, *row) in held for key, row in zip(keys.tolist(), rows.tolist(), strict=True)]
     assert found.tolist() == wanted and 0 < sum(wanted) < 60
+
+
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_matches_is_taken_once(seed: int, width: int) -> None:
+    rng = np.random.default_rng([seed, 78])
+    entries = Entries.draw(rng, int(rng.integers(1, 200)), 50, width, keys=9)
+    made, ring = insert_entries(entries, new_chains(64, 2, seed)), entries.ring(64)
+    combos, keys = draw_combos(rng, 25, 1), keys_of(rng, 25, 9)
+    wanted = {
+        entry_id
+        for at in range(25)
+        for entry_id in range(entries.head, entries.tail)
+        if entries.keys[entry_id] == keys[at]
+        and entries.starts[entry_id] <= combos.ends[at]
+        and entries.ends[entry_id] >= combos.starts[at]
+    }
+    before = Combos(ring.members.copy(), ring.starts.copy(), ring.ends.copy())
+    taken = chains.take(made, ring, keys, (combos.starts, combos.ends))
+    slots = sorted(entry_id % 64 for entry_id in wanted)
+    found = sorted(zip(taken.rows.tolist(), taken.starts.tolist(), taken.ends.tolist(), strict=True))
+    assert found == sorted((before[0][slot].tolist(), before[1][slot], before[2][slot]) for slot in slots) and found
+    assert np.flatnonzero(ring.ends != before.ends).tolist() == slots
+    assert (made.slots[slots, 2] == EVICTED).all() and (ring.ends[slots] == EVICTED).all()
+    assert len(chains.take(made, ring, keys, (combos.starts, combos.ends)).starts) == 0
 
 
 def test_counting_partners_ends_after_the_row_that_makes_it_enough() -> None:

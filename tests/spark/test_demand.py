@@ -122,7 +122,8 @@ def test_rows_that_waited_enter_when_the_cell_is_loaded(then: str) -> None:
     found, told, stored = cell.push(then, {"c": rows(range(3, 20), 2_000)}, 1)
     assert found == [3, 4] and stored == 32
     if then != "off":
-        assert (told.demand["hidden"], told.demand["woken"]) == (15, 0), "rows of c alone; all others have entered"
+        hidden = 15 if then == "on" else 0
+        assert (told.demand["hidden"], told.demand["woken"]) == (hidden, 0), "rows of c alone; all others have entered"
 
 
 @pytest.mark.parametrize("then", ["off", "on"])

@@ -16,6 +16,9 @@ def check(rows: RowSet, wanted: set[int], tail: int) -> None:
     assert len(rows) == len(wanted)
     ids = np.arange(max(0, tail - 60), tail + 5)
     assert rows.has(ids).tolist() == [row in wanted for row in ids.tolist()]
+    flags = np.ones(len(ids) - 2, np.bool_)
+    rows.clear_flags(np.column_stack((ids - 1, ids)), 2, 1, flags)
+    assert flags.tolist() == [row not in wanted for row in ids[2:].tolist()]
     assert rows.is_run == (rows.high - rows.low == len(wanted))
     if wanted:
         assert rows.low == min(wanted) and rows.high == max(wanted) + 1

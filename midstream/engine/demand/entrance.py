@@ -18,7 +18,7 @@ to an operator below a join must be there when the operator closes its step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,8 @@ import numpy as np
 from midstream.cql.model import Query
 from midstream.engine.demand.chunk import IndexedChunk
 from midstream.engine.demand.edges import Edge, find_edges
-from midstream.engine.joins.gauge import Gauge
+from midstream.engine.demand.reviews import EdgeReviews, Work
+from midstream.engine.joins.gauge import SAMPLE
 from midstream.engine.stats import DemandStats, StateStats
 from midstream.kernels.types import NO_REASON
 from midstream.plan.nodes import quoted
@@ -35,6 +36,9 @@ from midstream.state.hidden import HiddenRows
 from midstream.state.indexes import Flags, Ints
 from midstream.state.row_parts import join_rows, select_rows
 from midstream.state.window import BaseWindow, WindowRows
+
+#: After so many chunks it is decided anew which edges are asked first.
+_ORDERED_AFTER = 32
 
 
 @dataclass
@@ -54,19 +58,15 @@ class Entrance:
         self._query = query
         self._windows = windows
         self._edges = find_edges(query, windows)
-        self._hidden = {
-            number: HiddenRows(windows[number].layout, meter=windows[number].meter)
-            for number in dict.fromkeys(edge.number for edge in self._edges)
-        }
+        #: Rows that wait, by input; of inputs that have none there may be nothing.
+        self._hidden: dict[int, HiddenRows] = {}
         #: Of each edge, how many rows may wait for it: those that have expired meanwhile are counted too.
         self._waiting = [0] * len(self._edges)
-        self._gauges = [Gauge(is_adaptive) for _ in self._edges]
-        #: By the number of an edge, whether partners are looked for in this chunk.
-        self._asked = [True] * len(self._edges)
-        #: How many chunks have come since it was decided which edges are asked, and how many may pass until one is.
-        self._passed, self._asks_in, self._asks_any = 0, 1, True
+        self._reviews = EdgeReviews(len(self._edges), len(windows), is_adaptive)
+        self._gauges = self._reviews.gauges
+        #: Whether partners are looked for along some edge.
+        self._asks_any = not is_adaptive
         self._counts = _Counts()
-        self._entered = 0
         self._meter = windows[0].meter
         self._edges_of: dict[int, list[Edge]] = {}
         self._drops_by: dict[int, list[Edge]] = {}
@@ -103,6 +103,7 @@ class Entrance:
             if all(any({edge.number, edge.neighbour} <= inputs for inputs in found) for found in fragments)
         ]
         self._edges_of, self._drops_by = {}, {}
+        self._counting = counting
         for edge in counting:
             is_static = self._query.inputs[edge.neighbour].is_static
             (self._drops_by if is_static else self._edges_of).setdefault(edge.number, []).append(edge)
@@ -124,57 +125,61 @@ class Entrance:
                 self._counts.released += len(ids)
         return released
 
-    def find_resting(self, horizon: int) -> dict[int, WindowRows]:
-        """Decide where checks pay; take out the hidden rows that wait where they have ceased to."""
-        # As long as hardly any rows have entered, it is not known what joining one takes.
-        if not self._asks_any or self._entered < Gauge.least_checks:
+    def sample(self, arrived: Mapping[int, WindowRows], work: Work) -> None:
+        """After rows have entered, check a sample of them along edges that rest, where that could pay."""
+        if not self._reviews.are_due:
+            return
+        for edge in self._reviews.find_promising(self._counting, work):
+            if edge.number in arrived:
+                self._check_sample(edge, arrived[edge.number])
+            self._asks_any |= self._reviews.weigh(edge)
+
+    def _check_sample(self, edge: Edge, rows: WindowRows) -> None:
+        keys = _keys_at(rows, slice(SAMPLE))
+        found = np.zeros(len(keys), np.bool_)
+        for store in self._stores_of(edge.neighbour):
+            if len(store):
+                edge.find_partners(keys, store, found)
+        self._count_checks(edge, len(found), len(found) - int(np.count_nonzero(found)), 1)
+
+    def find_resting(self, horizon: int, work: Work) -> dict[int, WindowRows]:
+        """Decide where checks have ceased to pay; take out the hidden rows that wait there."""
+        if not self._asks_any:
             return {}
-        worth = self._meter.slots_visited / max(self._entered, 1)
-        has_ceased = [gauge.decide(worth) for gauge in self._gauges]
-        self._asks_in = min((gauge.asks_in for gauge in self._gauges), default=1)
-        is_awaited = any(ceased and waiting for ceased, waiting in zip(has_ceased, self._waiting, strict=True))
-        return self.release(horizon) if is_awaited else {}
+        ceased = self._reviews.find_ceased(self._counting, work)
+        self._asks_any = any(not self._gauges[edge.reason].is_resting for edge in self._counting)
+        return self.release(horizon) if any(self._waiting[edge.reason] for edge in ceased) else {}
 
     # Rows that arrive ------------------------------------------------------------------------------------------------
 
     def admit(self, arrived: Mapping[int, WindowRows], horizon: int) -> Mapping[int, WindowRows]:
         """The rows that enter now, by input: of those that have just arrived, and of those that were hidden."""
-        self._choose_asked()
+        self._reviews.count_arrived(arrived)
         if not self._asks_any and not self.hides_any:
-            self._entered += sum(len(rows) for rows in arrived.values())
+            self._reviews.count_entered(arrived)
             return arrived
         kept = {number: self._drop(number, rows) for number, rows in arrived.items()}
         chunk = IndexedChunk(kept)
         # First it is found out what becomes of all rows, then they are moved: all of them are there to be found.
         waking = self._find_waking(chunk)
+        self._order_edges()
         reasons = {number: self._find_reasons(number, rows, chunk) for number, rows in chunk.rows.items()}
         woken = {number: _as_arrived(self._hidden[number].take(ids)) for number, ids in waking.items()}
         self._counts.woken += sum(len(rows) for rows in woken.values())
         entering = {number: self._hide(number, rows, reasons.get(number), horizon) for number, rows in kept.items()}
         for number, rows in woken.items():
             entering[number] = join_rows(rows, entering[number]) if number in entering else rows
-        self._entered += sum(len(rows) for rows in entering.values())
+        self._reviews.count_entered(entering)
         return entering
-
-    def _choose_asked(self) -> None:
-        """Decide which edges are asked in this chunk. If all rest, that is known for some chunks ahead."""
-        self._passed += 1
-        self._asks_any = self._passed >= self._asks_in
-        if self._asks_any:
-            self._asked = [gauge.asks(self._passed) for gauge in self._gauges]
-            self._passed, self._asks_in = 0, min((gauge.asks_in for gauge in self._gauges), default=1)
-        elif True in self._asked:
-            self._asked = [False] * len(self._edges)
 
     def _drop(self, number: int, rows: WindowRows) -> WindowRows:
         """The rows without those that have no partner in a static table."""
         for edge in self._drops_by.get(number, ()):
-            if len(rows) and self._asked[edge.reason]:
+            if len(rows) and not self._gauges[edge.reason].is_resting:
                 places = np.flatnonzero(self._find_in_table(edge, rows))
-                self._count_checks(edge, len(rows), len(rows) - len(places))
-                if not self._gauges[edge.reason].is_resting:
-                    self._counts.dropped += len(rows) - len(places)
-                    rows = select_rows(rows, places)
+                self._count_checks(edge, len(rows), len(rows) - len(places), 1)
+                self._counts.dropped += len(rows) - len(places)
+                rows = select_rows(rows, places)
         return rows
 
     def _find_in_table(self, edge: Edge, rows: WindowRows) -> Flags:
@@ -189,7 +194,7 @@ class Entrance:
         for number, edges in self._edges_of.items():
             for edge in edges:
                 arrived = chunk.rows.get(edge.neighbour)
-                if arrived is not None and self._waiting[edge.reason]:
+                if arrived is not None and self._waiting[edge.reason] and number in self._hidden:
                     ids = edge.wake(arrived, self._hidden[number])
                     self._waiting[edge.reason] -= len(ids)
                     self._gauges[edge.reason].count_woken(len(ids))
@@ -213,11 +218,14 @@ class Entrance:
 
     def _hide(self, number: int, rows: WindowRows, reasons: Ints | None, horizon: int) -> WindowRows:
         """Keep those of the rows that have to wait; the others."""
-        hidden = self._hidden.get(number)
-        if hidden is None:
-            return rows
         waits = np.zeros(len(rows), np.bool_) if reasons is None else reasons != NO_REASON
         waiting = np.flatnonzero(waits)
+        hidden = self._hidden.get(number)
+        if hidden is None:
+            if len(waiting) == 0:
+                return rows
+            window = self._windows[number]
+            hidden = self._hidden[number] = HiddenRows(window.layout, meter=window.meter)
         # Where rows are counted also without any: those that are there have to know how many have come.
         if len(waiting) or (len(hidden) and hidden.layout.window.counts_rows):
             own = np.empty(0, np.int64) if reasons is None else reasons[waiting]
@@ -232,17 +240,17 @@ class Entrance:
         left = np.arange(len(rows))
         keys = rows
         for edge in self._edges_of.get(number, ()):
-            if not self._asked[edge.reason]:
+            if self._gauges[edge.reason].is_resting:
                 continue
             found = np.zeros(len(left), np.bool_)
-            for store in (self._windows[edge.neighbour], self._hidden[edge.neighbour]):
+            for store in self._stores_of(edge.neighbour):
                 if len(store) and not found.all():
                     edge.find_partners(keys, store, found)
             if edge.neighbour in chunk.rows and not found.all():
                 edge.find_in_chunk(keys, chunk, found)
             lacking = np.flatnonzero(~found)
-            self._count_checks(edge, len(left), len(lacking))
-            if len(lacking) and not self._gauges[edge.reason].is_resting:
+            self._count_checks(edge, len(left), len(lacking), 2)
+            if len(lacking):
                 reasons[left[lacking]] = edge.reason
                 left = left[found]
                 keys = _keys_at(rows, left)
@@ -250,10 +258,22 @@ class Entrance:
                 break
         return reasons
 
-    def _count_checks(self, edge: Edge, checks: int, hits: int) -> None:
-        self._gauges[edge.reason].count(checks, hits)
+    def _count_checks(self, edge: Edge, checks: int, hits: int, calls: int) -> None:
+        self._gauges[edge.reason].count(checks, hits, calls)
         self._meter.demand_checks += checks
         self._meter.demand_hits += hits
+
+    def _order_edges(self) -> None:
+        """Now and then, have the edges first for which most rows lack a partner: fewer rows are left for the others."""
+        if self._reviews.chunks % _ORDERED_AFTER == 0:
+            for edges in self._edges_of.values():
+                edges.sort(key=lambda edge: self._gauges[edge.reason].hit_share, reverse=True)
+
+    def _stores_of(self, number: int) -> Iterator[BaseWindow]:
+        """Where rows of an input are that have arrived before."""
+        yield self._windows[number]
+        if number in self._hidden:
+            yield self._hidden[number]
 
     def _count_waiting(self, reasons: Ints) -> None:
         for reason, count in enumerate(np.bincount(reasons[reasons != NO_REASON], minlength=len(self._edges)).tolist()):
@@ -261,8 +281,10 @@ class Entrance:
 
     def purge(self, horizon: int) -> None:
         """Forget hidden rows for which no partner can come any more."""
-        for number, hidden in self._hidden.items():
-            if len(hidden):
+        for number, hidden in list(self._hidden.items()):
+            if len(hidden) == 0 and not self._asks_any:
+                del self._hidden[number]
+            elif len(hidden):
                 hidden.purge(horizon)
                 if len(hidden) == 0:
                     for edge in self._edges_of.get(number, ()):
@@ -301,7 +323,7 @@ def _as_arrived(rows: WindowRows) -> WindowRows:
     return rows
 
 
-def _keys_at(rows: WindowRows, places: Ints) -> WindowRows:
+def _keys_at(rows: WindowRows, places: Ints | slice) -> WindowRows:
     """What partners are found by of the rows at these places."""
     return WindowRows(
         rows.starts[places],

@@ -114,10 +114,16 @@ class Evicting(Protocol):
     def heed(self, may_fill: Callable[[], bool] | None) -> None:
         """From now on ask this before computing ahead what nobody has asked for yet; None stands for no limit."""
 
-    def suspend(self, is_on: bool, is_adaptive: bool = False) -> None:
+    def work_without(self, number: int, neighbour: int) -> float:
+        """What joins have done that rows of an input without a partner in another take part in, in lookups.
+
+        It is shared among the inputs of the combinations: rows of several of them may be kept out of the same join.
+        """
+
+    def suspend(self, is_on: bool, is_adaptive: bool = False) -> bool:
         """From now on have combinations wait that have no partner further up, or let nothing wait any more.
 
-        With `is_adaptive`, they wait only where that pays.
+        With `is_adaptive`, they wait only where that pays. True if windows have an index that it does not use any more.
         """
 
 

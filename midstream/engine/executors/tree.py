@@ -33,7 +33,6 @@ from midstream.engine.joins.nodes import (
     build_tree,
     index_state,
     indexes_used,
-    keep_one_way,
 )
 from midstream.engine.joins.probing import Prober
 from midstream.engine.joins.suspending import Sight, Suspender, lazy_side
@@ -216,18 +215,34 @@ class TreeExecutor:
         """None: a plan that runs alone is no migration."""
         return iter(())
 
-    def suspend(self, is_on: bool, is_adaptive: bool = False) -> None:
-        """From now on have combinations wait that have no partner further up, or let nothing wait any more."""
+    def suspend(self, is_on: bool, is_adaptive: bool = False) -> bool:
+        """From now on have combinations wait that have no partner further up, or let nothing wait any more.
+
+        True if windows have an index that is not used any more.
+        """
         if is_on and self._suspender is None:
             self._suspender = Suspender(self._query, self._joins, self._windows, self.prober, self.filler, is_adaptive)
-            add_indexes(self._windows, self._suspender.indexes_used())
             self._suspender.prepare()
         elif not is_on and self._suspender is not None:
             self._suspender.give_up(self._known.since)
+            self._suspender.end()
             self._suspender = None
-            self.prober.open.parts = ()
-            for node in self._joins:
-                keep_one_way(node)
+            return True
+        if self._suspender is None or not self._suspender.has_left_indexes:
+            return False
+        self._suspender.has_left_indexes = False
+        return True
+
+    def work_without(self, number: int, neighbour: int) -> float:
+        """What was done for combinations with a row of one input and none of another, and to join these in vain."""
+        work = 0.0
+        for node in self._joins:
+            if number in node.inputs:
+                if neighbour not in node.inputs:
+                    work += node.work / len(node.inputs)
+                elif neighbour not in node.child_with(number).inputs:
+                    work += node.vain_work / len(node.child_with(number).inputs)
+        return work
 
     def evict(self, node: JoinNode, number: int, rows: Ints) -> int:
         """Give up the entries of a join's state that have one of these rows of an input; how many there were."""

@@ -139,6 +139,7 @@ class Checks:
                 check(block.combos, first, passed)
             if not passed.all():
                 end = kernels.pack(block.combos, first, passed)
+        block.found += end - first
         block.count = end
 
 

@@ -122,6 +122,8 @@ class Block:
     def __init__(self, width: int, capacity: int, largest: int | None = None):
         self.combos = _allocate(width, capacity)
         self.count = 0
+        #: How many combinations have ever been found.
+        self.found = 0
         self._largest = largest
 
     @property

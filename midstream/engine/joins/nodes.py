@@ -9,17 +9,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from midstream.cql.model import Query
 from midstream.engine.joins.access import BandPath, HashPath, LoopPath, Path, path_into
 from midstream.engine.joins.checks import Checks, checks_of_join
 from midstream.engine.joins.combos import Block, Delta
+from midstream.engine.joins.gauge import COMBINATION
 from midstream.engine.joins.matching import join_with
 from midstream.kernels.types import Layout
 from midstream.plan.nodes import Join, Leaf, Node
-from midstream.state.join_state import Access, JoinState
+from midstream.state.join_state import Access, JoinState, Signature
 from midstream.state.meter import Meter
 from midstream.state.window import BaseWindow
 
@@ -61,8 +62,8 @@ class JoinNode:
     def __post_init__(self) -> None:
         self.inputs: tuple[int, ...] = self.left.inputs + self.right.inputs
         self.slots_visited = 0
-        #: How many combinations have looked for partners in either child.
-        self.rows_matched = 0
+        #: How many entries were looked at that are no partners.
+        self.vain_work = 0
         #: How many combinations have looked for partners in the state.
         self.probes = 0
         #: Further ways to find entries, beside `path`.
@@ -77,6 +78,12 @@ class JoinNode:
     def least_block(self) -> int:
         """The room that a probe of either child needs at least."""
         return max(least_block(child.path) for child in (self.left, self.right) if child.path is not None)
+
+    @property
+    def work(self) -> int:
+        """What it has taken to find and store the combinations, in lookups."""
+        stored = 0 if self.state is None else self.state.stored_in_all
+        return self.slots_visited + COMBINATION * stored
 
     @property
     def lacks_entries(self) -> bool:
@@ -119,9 +126,10 @@ class JoinNode:
             store, ring = child.state, child.state.ring()
         own_at, other_at = (0, len(child.inputs)) if child is self.left else (len(self.left.inputs), 0)
         layout = Layout(own_at, other_at)
+        found_before = block.found
         visited = yield from join_with(child.path, store, ring, delta, layout, self.checks, block)
         self.slots_visited += visited
-        self.rows_matched += len(delta)
+        self.vain_work += visited - (block.found - found_before)
         self.meter.slots_visited += visited
 
 
@@ -151,11 +159,11 @@ def add_way(node: JoinNode, path: Path, windows: Sequence[BaseWindow]) -> None:
     node.asked = (*node.asked, path)
 
 
-def keep_one_way(node: JoinNode) -> None:
-    """Let the state of a join be found by the join's path alone."""
+def keep_ways(node: JoinNode, asked: Collection[Signature]) -> None:
+    """Let the state of a join be found by the join's path, and of the further ways by these alone."""
     if node.state is not None and node.path is not None:
-        node.state.keep_indexes([node.path.signature])
-        node.asked = ()
+        node.asked = tuple(path for path in node.asked if path.signature in asked)
+        node.state.keep_indexes([node.path.signature, *(path.signature for path in node.asked)])
 
 
 def index_state(node: JoinNode, windows: Sequence[BaseWindow]) -> None:

@@ -17,6 +17,9 @@ States may lack something or be off meanwhile. An eager side is asked as far as 
 open, because a part of it waits, is left out of whatever is found in the windows instead (`openness`). What climbs is
 not stored where it is missing anyway: there it is filled in with the rest. Before a change of plan, whatever waits
 becomes missing, as if it were evicted from the states on its way, and is filled when it is needed.
+
+With ``demand="auto"`` nothing is asked at first. Between chunks each gauge that rests is reviewed now and then. Where
+much could be saved, the side that is asked gets an index, and a sample of what comes next is checked by it.
 """
 
 from __future__ import annotations
@@ -28,13 +31,15 @@ import numpy as np
 
 from midstream.cql.model import Query
 from midstream.engine.joins.access import path_into
+from midstream.engine.joins.checks import Checks
 from midstream.engine.joins.combos import Delta, heads_of, make_block
 from midstream.engine.joins.evicting import evict_all, lose
 from midstream.engine.joins.filling import Filler, store
-from midstream.engine.joins.gauge import Gauge
-from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode, add_way
+from midstream.engine.joins.gauge import SAMPLE, Gauge
+from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode, keep_ways
 from midstream.engine.joins.probing import Prober
-from midstream.engine.joins.waiting import NotWaiting, Waiting
+from midstream.engine.joins.reviewing import Reviewer, Source
+from midstream.engine.joins.waiting import NotWaiting, Split, Waiting
 from midstream.kernels.types import Combos
 from midstream.state.indexes import Ints
 from midstream.state.join_state import Access
@@ -51,6 +56,10 @@ class Sight(NamedTuple):
     before: Mapping[int, int] | None
     since: Mapping[int, int] | None
     horizon: int
+
+
+#: How many calls the checks of one node for one join take in a chunk, with those for what waits and wakes.
+_CALLS_A_CHUNK = 8
 
 
 class Suspender:
@@ -71,12 +80,19 @@ class Suspender:
         self._is_adaptive = is_adaptive
         self._meter = windows[0].meter
         self._parents = {id(child): join for join in joins for child in (join.left, join.right)}
-        self._by_node: dict[int, list[Waiting]] = {}
+        self._sources: dict[int, Source] = {}
         self._by_join: dict[int, list[Waiting]] = {}
-        #: Whether something was checked since the last purge, or may wait.
+        self._reviewer = Reviewer(joins, self._parents, self._sources)
+        #: How many combinations have come in this chunk.
+        self._came = 0
+        #: Whether something is asked or waits.
         self._is_busy = False
+        #: Whether a window may have an index that is not used any more.
+        self.has_left_indexes = False
         #: Rows of windows that wait, by input.
         self._waiting_rows: dict[int, RowSet] = {}
+        #: The checks of joins above leaves if no row waits.
+        self._checks: dict[int, Checks] = {}
         for join in reversed(joins):
             self._add_waiting(query, join)
         prober.open.parts = list(self._all())
@@ -92,66 +108,117 @@ class Suspender:
             path = path_into(query, node.inputs, eager.inputs, self._windows)
             if is_asked_before or path.access is not Access.HASH:
                 continue
-            waiting = Waiting(query, node, top, eager, self._windows, Gauge(self._is_adaptive))
+            gauge = Gauge(self._is_adaptive, _CALLS_A_CHUNK)
+            waiting = Waiting(query, node, top, eager, self._windows, gauge)
             # The nearest join is asked first.
-            self._by_node.setdefault(id(node), []).insert(0, waiting)
+            self._sources.setdefault(id(node), Source(node)).waiting.insert(0, waiting)
             self._by_join.setdefault(id(join), []).append(waiting)
             if isinstance(node, LeafNode) and node.number not in self._waiting_rows:
-                rows = self._waiting_rows[node.number] = RowSet()
+                self._waiting_rows[node.number] = RowSet()
                 parent = self._parents[id(node)]
-                parent.checks = parent.checks.after(NotWaiting(parent.inputs.index(node.number), rows))
+                self._checks[id(parent)] = parent.checks
 
     def _all(self) -> Iterator[Waiting]:
-        for waiting in self._by_join.values():
-            yield from waiting
+        for source in self._sources.values():
+            yield from source.waiting
+
+    def _asking(self) -> Iterator[Waiting]:
+        for source in self._sources.values():
+            yield from source.asking
 
     def prepare(self) -> None:
-        """Give the states that are asked the indexes for it."""
+        """Give the nodes that are asked the indexes for it."""
         for waiting in self._all():
-            if isinstance(waiting.eager, JoinNode):
-                add_way(waiting.eager, waiting.asked, self._windows)
+            if not waiting.gauge.is_resting:
+                waiting.prepare()
+        self._follow()
+
+    def _follow(self) -> None:
+        """Go by what is asked now."""
+        for source in self._sources.values():
+            source.ask()
+        leaves = [source for source in self._sources.values() if isinstance(source.node, LeafNode)]
+        for source in leaves:
+            parent = self._parents[id(source.node)]
+            parent.checks = self._checks[id(parent)]
+        for source in leaves:
+            if any(not waiting.gauge.is_resting for waiting in source.asking):
+                parent, (number,) = self._parents[id(source.node)], source.node.inputs
+                none_waits = NotWaiting(parent.inputs.index(number), self._waiting_rows[number])
+                parent.checks = parent.checks.after(none_waits)
+        self._is_busy = any(source.asking for source in self._sources.values())
+
+    def _retire(self, retired: Sequence[Waiting]) -> None:
+        """What is asked no more needs no index."""
+        for waiting in retired:
+            self.has_left_indexes |= any(True for _ in waiting.indexes_used())
+            waiting.retire()
+        self._follow()
+        for eager in [waiting.eager for waiting in retired]:
+            if isinstance(eager, JoinNode):
+                asked = [waiting.asked for waiting in self._asking() if waiting.eager is eager]
+                keep_ways(eager, [path.signature for path in asked if path is not None])
+
+    def end(self) -> None:
+        """Nothing waits, and nothing is asked from now on."""
+        self._retire(list(self._asking()))
+        self._prober.open.parts = ()
 
     def indexes_used(self) -> Iterator[tuple[int, tuple[int, ...]]]:
         """The hash indexes of base windows that are asked."""
-        for waiting in self._all():
+        for waiting in self._asking():
             yield from waiting.indexes_used()
 
     # Suspending and waking -------------------------------------------------------------------------------------------
 
     def suspend(self, node: LiveNode, delta: Delta) -> Delta:
         """The new combinations of a node but for those that have to wait for a join further up."""
-        for waiting in self._by_node.get(id(node), ()):
+        source = self._sources.get(id(node))
+        if source is None:
+            return delta
+        self._came += len(delta)
+        source.parts += 1
+        for waiting in source.asking:
             if len(delta) == 0:
                 break
-            if not waiting.can_ask or not waiting.gauge.asks():
+            if not waiting.can_ask:
                 continue
-            self._is_busy = True
-            found = waiting.has_partner(delta)
-            lacking = np.flatnonzero(~found)
-            self._meter.demand_checks += len(delta)
-            self._meter.demand_hits += len(lacking)
-            waiting.gauge.count(len(delta), len(lacking))
-            if len(lacking) and not waiting.gauge.is_resting:
-                waits = delta.at(lacking)
-                waiting.add(waits)
-                self._meter.suspended += len(waits)
+            if waiting.gauge.is_resting:
+                self._check(waiting, delta.at(np.arange(min(len(delta), SAMPLE))))
+                continue
+            split = self._check(waiting, delta)
+            if len(split.lacking):
+                waiting.add(delta, split)
+                self._meter.suspended += len(split.lacking)
                 if isinstance(node, LeafNode):
-                    self._waiting_rows[node.number].add(waits.ids)
-                delta = delta.at(np.flatnonzero(found))
+                    self._waiting_rows[node.number].add(delta.ids[split.lacking])
+                delta = delta.at(split.having)
+        source.passed += len(delta)
         return delta
+
+    def _check(self, waiting: Waiting, delta: Delta) -> Split:
+        split = waiting.split(delta)
+        self._meter.demand_checks += len(delta)
+        self._meter.demand_hits += len(split.lacking)
+        waiting.gauge.count(len(delta), len(split.lacking), calls=3 if len(split.lacking) else 1)
+        return split
 
     def wake(self, join: JoinNode, arrived: Delta, sight: Sight) -> None:
         """Have everything climb to the lazy child of a join that waits for these combinations of the eager one."""
+        if not self._is_busy or len(arrived) == 0:
+            return
         for waiting in self._by_join.get(id(join), ()):
-            if len(waiting.state) and len(arrived):
+            if len(waiting):
                 combos = waiting.take(arrived)
-                if len(combos.starts):
-                    waiting.gauge.count_woken(len(combos.starts))
+                woken = len(combos.starts)
+                waiting.gauge.count_woken(woken, calls=5 if woken else 1)
+                if woken:
                     self._resume(waiting, combos, sight)
 
     def _resume(self, waiting: Waiting, combos: Combos, sight: Sight) -> None:
         node = waiting.node
         self._meter.resumed += len(combos.starts)
+        self._sources[id(node)].passed += len(combos.starts)
         if isinstance(node, LeafNode):
             self._waiting_rows[node.number].discard(combos.rows[:, 0])
         delta = Delta(node.inputs, combos, self._windows).begin_at(sight.horizon)
@@ -173,13 +240,13 @@ class Suspender:
         if block.count:
             self._climb(parent, Delta(parent.inputs, block.content(), self._windows), top, sight)
 
-    # Before states change --------------------------------------------------------------------------------------------
+    # Between chunks --------------------------------------------------------------------------------------------------
 
     def give_up(self, since: Mapping[int, int] | None) -> None:
         """Nothing waits any more: what did is missing from the states on its way."""
         lost: list[tuple[Waiting, Ints]] = []
         for waiting in self._all():
-            if len(waiting.state):
+            if len(waiting):
                 combos, node = waiting.take_all(), waiting.node
                 _store_present(node, Delta(node.inputs, combos, self._windows))
                 lost.append((waiting, np.unique(combos.rows[:, 0])))
@@ -220,37 +287,65 @@ class Suspender:
 
     def purge(self, horizon: int, since: Mapping[int, int] | None) -> None:
         """Forget what can never match any more, and have what waits go on where that has ceased to pay."""
-        if not self._is_busy:
+        if self._is_busy:
+            heads = heads_of(self._windows)
+            for waiting in self._asking():
+                waiting.purge(horizon, heads)
+            for number, rows in self._waiting_rows.items():
+                rows.forget(heads[number])
+        if not self._is_adaptive:
             return
-        heads = heads_of(self._windows)
-        for waiting in self._all():
-            waiting.state.purge(horizon, heads)
-        for number, rows in self._waiting_rows.items():
-            rows.forget(heads[number])
-        for waiting in self._all():
-            parent = self._parents[id(waiting.node)]
-            # As long as hardly anything was joined, it is not known what that takes.
-            is_known = parent.rows_matched >= Gauge.least_checks
-            if is_known and waiting.gauge.decide(parent.slots_visited / parent.rows_matched) and len(waiting.state):
-                self._resume(waiting, waiting.take_living(horizon, heads), Sight(None, since, horizon))
-        self._is_busy = self.waiting > 0
+        if self._is_busy:
+            self._decide(Sight(None, since, horizon))
+        samples = list(self._reviewer.find_samples(self._came))
+        self._came = 0
+        if samples:
+            for waiting in samples:
+                waiting.prepare()
+            self._follow()
+
+    def _decide(self, sight: Sight) -> None:
+        """Find out where checks pay going by a sample, and where they have ceased to."""
+        retired, is_changed = [], False
+        for waiting in list(self._asking()):
+            gauge = waiting.gauge
+            is_sampled = gauge.is_resting and gauge.has_sampled
+            if not (is_sampled or gauge.is_ripe):
+                continue
+            self._reviewer.note_work(waiting)
+            if is_sampled:
+                is_changed = True
+                if not gauge.wake_up(self._reviewer.load_of(waiting)):
+                    retired.append(waiting)
+            elif gauge.cease():
+                if len(waiting):
+                    living = waiting.take_living(sight.horizon, heads_of(self._windows))
+                    self._resume(waiting, living, sight)
+                retired.append(waiting)
+        for waiting in retired:
+            self._reviewer.put_off(waiting)
+        if retired:
+            self._retire(retired)
+        elif is_changed:
+            self._follow()
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         """The rows of an input's window have new ids."""
-        for waiting in self._all():
-            waiting.state.renumber(number, renumbering)
+        for waiting in self._asking():
+            if len(waiting):
+                waiting.state.renumber(number, renumbering)
         if number in self._waiting_rows:
             self._waiting_rows[number].renumber(renumbering)
 
     @property
     def waiting(self) -> int:
         """How many combinations wait."""
-        return sum(len(waiting.state) for waiting in self._all())
+        return sum(len(waiting) for waiting in self._asking())
 
     @property
     def nbytes(self) -> int:
         own = sum(rows.nbytes for rows in self._waiting_rows.values())
-        return own + sum(waiting.state.nbytes for waiting in self._all())
+        return own + sum(waiting.nbytes for waiting in self._asking())
 
 
 def _store_present(node: LiveNode, delta: Delta) -> None:

@@ -1,8 +1,12 @@
-"""What waits at a join, and how it is found: combinations of one node, and the rows of windows among them."""
+"""What waits at a join, and how it is found: combinations of one node, and the rows of windows among them.
+
+As long as nothing is to wait there, there is neither a state for it nor an index on the side that would be asked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +15,9 @@ from midstream.engine.joins.access import HashPath, path_into
 from midstream.engine.joins.checks import Mask
 from midstream.engine.joins.combos import Delta
 from midstream.engine.joins.gauge import Gauge
-from midstream.engine.joins.nodes import INDEXED_AT_ONCE, JoinNode, LeafNode, LiveNode, indexed_path
+from midstream.engine.joins.nodes import INDEXED_AT_ONCE, JoinNode, LeafNode, LiveNode, add_way, indexed_path
 from midstream.kernels.types import Combos
+from midstream.state.indexes import Ints
 from midstream.state.join_state import Access, JoinState
 from midstream.state.row_set import RowSet
 from midstream.state.window import BaseWindow
@@ -26,7 +31,18 @@ class NotWaiting:
 
     def __call__(self, combos: Combos, first: int, passed: Mask) -> None:
         if len(self._rows):
-            passed &= ~self._rows.has(combos.rows[first : first + len(passed), self._column])
+            self._rows.clear_flags(combos.rows, first, self._column, passed)
+
+
+class Split(NamedTuple):
+    """The places of the combinations that have a partner, and of those that have none; and the keys of all.
+
+    Keys are None if they were not looked up by the key that what waits is found by.
+    """
+
+    having: Ints
+    lacking: Ints
+    keys: Ints | None
 
 
 class Waiting:
@@ -52,16 +68,52 @@ class Waiting:
         path = path_into(query, node.inputs, eager.inputs, windows)
         assert isinstance(path, HashPath)
         self._path = path
-        #: How the eager side is asked; a large window may have no index on all classes.
-        asked = indexed_path(query, eager.inputs, node.inputs, windows, INDEXED_AT_ONCE)
-        assert isinstance(asked, HashPath)
-        self.asked = asked
+        self._state: JoinState | None = None
+        #: How the eager side is asked; None as long as it is not.
+        self.asked: HashPath | None = None
         #: How the windows of the eager side are asked, by input, as soon as they are.
         self._asked_windows: dict[int, HashPath] = {}
-        self.state = JoinState(node.inputs, {path.signature: Access.HASH}, meter=windows[0].meter)
+
+    @property
+    def state(self) -> JoinState:
+        """What waits."""
+        if self._state is None:
+            ways = {self._path.signature: Access.HASH}
+            self._state = JoinState(self.node.inputs, ways, meter=self._windows[0].meter)
+        return self._state
 
     def __len__(self) -> int:
-        return len(self.state)
+        return 0 if self._state is None else len(self._state)
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self._state is None else self._state.nbytes
+
+    # Asking the eager side -------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Give the eager side the index that it is asked by."""
+        # A large window may have no index on all classes.
+        asked = indexed_path(self._query, self.eager.inputs, self.node.inputs, self._windows, INDEXED_AT_ONCE)
+        assert isinstance(asked, HashPath)
+        self.asked = asked
+        if isinstance(self.eager, LeafNode):
+            self.eager.window.add_index(asked.classes)
+        else:
+            add_way(self.eager, asked, self._windows)
+
+    def retire(self) -> None:
+        """The eager side is not asked any more, and nothing waits."""
+        assert len(self) == 0
+        self.asked = self._state = None
+        self._asked_windows = {}
+
+    def indexes_used(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """The hash indexes of base windows that are asked."""
+        if isinstance(self.eager, LeafNode) and self.asked is not None:
+            yield self.eager.number, self.asked.classes
+        for number, path in self._asked_windows.items():
+            yield number, path.classes
 
     @property
     def _is_eager_whole(self) -> bool:
@@ -73,18 +125,29 @@ class Waiting:
         """Whether a partner can be looked for now; rows of a window were looked up in single windows already."""
         return self._is_eager_whole or isinstance(self.node, JoinNode)
 
-    def has_partner(self, delta: Delta) -> Mask:
-        """Which combinations have a partner in the eager side, as far as indexes tell."""
-        if self._is_eager_whole:
-            held = self.eager.window if isinstance(self.eager, LeafNode) else self.eager.state
-            assert held is not None
-            return _find_partners(self.asked, held, delta)
+    def split(self, delta: Delta) -> Split:
+        """Which combinations have a partner in the eager side, as far as indexes tell, and which have none."""
+        if not self._is_eager_whole:
+            found = self._find_in_windows(delta)
+            return Split(np.flatnonzero(found), np.flatnonzero(~found), None)
+        held = self.eager.window if isinstance(self.eager, LeafNode) else self.eager.state
+        assert held is not None and self.asked is not None
+        keys = delta.keys(self.asked.classes)
+        index, intervals = self.asked.index(held), (delta.combos.starts, delta.combos.ends)
+        having, lacking = index.split_by_partner(held.ring(), keys, intervals)
+        return Split(having, lacking, keys if self.asked.classes == self._path.classes else None)
+
+    def _find_in_windows(self, delta: Delta) -> Mask:
+        """Which combinations have a partner in each window of the eager side."""
         if not self._asked_windows:
             self._ask_windows()
-        found = np.ones(len(delta), np.bool_)
+        everywhere = np.ones(len(delta), np.bool_)
         for number, path in self._asked_windows.items():
-            found &= _find_partners(path, self._windows[number], delta)
-        return found
+            found, window = np.zeros(len(delta), np.bool_), self._windows[number]
+            intervals = (delta.combos.starts, delta.combos.ends)
+            path.index(window).find_partners(window.ring(), delta.keys(path.classes), intervals, found)
+            everywhere &= found
+        return everywhere
 
     def _ask_windows(self) -> None:
         for number in self.eager.inputs:
@@ -93,16 +156,13 @@ class Waiting:
                 self._windows[number].add_index(path.classes)
                 self._asked_windows[number] = path
 
-    def indexes_used(self) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """The hash indexes of base windows that are asked."""
-        if isinstance(self.eager, LeafNode):
-            yield self.eager.number, self.asked.classes
-        for number, path in self._asked_windows.items():
-            yield number, path.classes
+    # What waits ------------------------------------------------------------------------------------------------------
 
-    def add(self, delta: Delta) -> None:
-        """Have combinations wait."""
-        self.state.store(delta.combos, {self._path.signature: self._path.keys(delta)})
+    def add(self, delta: Delta, split: Split) -> None:
+        """Have those of the combinations wait that lack a partner."""
+        waits = delta.at(split.lacking)
+        keys = self._path.keys(waits) if split.keys is None else split.keys[split.lacking]
+        self.state.store(waits.combos, {self._path.signature: keys})
 
     def has(self, delta: Delta) -> Mask:
         """Which of these combinations of the node wait here."""
@@ -111,15 +171,9 @@ class Waiting:
         return found
 
     def take(self, arrived: Delta) -> Combos:
-        """Take out the combinations that combinations of the eager side may match."""
-        keys = np.unique(arrived.keys(self._path.classes))
-        ids = self._path.index(self.state).find(self.state.ring().head, keys)
-        combos = self.state.combos_at(ids)
-        # The key of each is one of many; that one of them is there at the time of this very one is not asked.
-        meets = (combos.starts <= arrived.combos.ends.max()) & (combos.ends >= arrived.combos.starts.min())
-        ids = ids[meets]
-        self.state.remove(ids)
-        return Combos(*(np.ascontiguousarray(array[meets]) for array in combos))
+        """Take out the combinations that combinations of the eager side match, as far as the index tells."""
+        intervals = (arrived.combos.starts, arrived.combos.ends)
+        return self.state.take(self._path.signature, arrived.keys(self._path.classes), intervals)
 
     def take_living(self, horizon: int, heads: Mapping[int, int]) -> Combos:
         """Take out everything that is not dead, and forget the rest."""
@@ -132,10 +186,7 @@ class Waiting:
         self.state.clear()
         return combos
 
-
-def _find_partners(path: HashPath, held: BaseWindow | JoinState, delta: Delta) -> Mask:
-    """Which combinations have a partner, as far as an index tells."""
-    found = np.zeros(len(delta), np.bool_)
-    intervals = (delta.combos.starts, delta.combos.ends)
-    path.index(held).find_partners(held.ring(), delta.keys(path.classes), intervals, found)
-    return found
+    def purge(self, horizon: int, heads: Mapping[int, int]) -> None:
+        """Forget what can never match any more."""
+        if self._state is not None:
+            self._state.purge(horizon, heads)

@@ -117,7 +117,7 @@ class CountingExecutor(TreeExecutor):
             assert node.state is not None
             combos = node.state.combos_at(node.state.living(horizon, heads))
             delta = Delta(node.inputs, combos, self._windows)
-        lacking: Ints = delta.combos.rows[~waiting.has_partner(delta.begin_at(horizon))]
+        lacking: Ints = delta.combos.rows[waiting.split(delta.begin_at(horizon)).lacking]
         return lacking
 
 

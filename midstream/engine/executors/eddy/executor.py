@@ -315,8 +315,13 @@ class EddyExecutor:
         """From now on ask this before moving what no probe is about to read."""
         self.guide.may_fill = may_fill
 
-    def suspend(self, is_on: bool, is_adaptive: bool = False) -> None:
+    def work_without(self, number: int, neighbour: int) -> float:
+        """What all probes have looked at: which way rows have taken is not kept."""
+        return self._windows[0].meter.slots_visited / len(self._windows)
+
+    def suspend(self, is_on: bool, is_adaptive: bool = False) -> bool:
         """Nothing: no combination waits in STAIRs."""
+        return False
 
     def routing_report(self) -> RoutingReport:
         """Over which edges rows of each input go, and in which order."""
