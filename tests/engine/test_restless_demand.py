@@ -18,6 +18,7 @@ from midstream.engine.executors.registry import executor_names
 from midstream.engine.joins.combos import Delta
 from midstream.state.window import BaseWindow
 
+from ..eager import eager
 from ..restless import restless
 from .small import ALIASES, SCHEMA, Small, draw_plan, near, same, sorted_rows
 from .test_suspension import CLIQUE
@@ -52,10 +53,12 @@ def compare(shape: Small, seed: int, executor: str = "tree") -> int:
     rng = random.Random(f"restless {shape.name} {seed}")
     windows = tuple(f"RANGE {rng.choice(LENGTHS)} MICROSECONDS" for _ in range(shape.size))
     query, plan = shape.query(windows, delay=0), draw_plan(rng, shape.size)
-    engine, steady = ms.Engine(query, plan=plan, demand="on", executor=executor), ms.Engine(query, plan=plan)
+    demand, steady = ("on", "auto")[seed % 2], ms.Engine(query, plan=plan)
+    with eager():
+        engine = ms.Engine(query, plan=plan, demand=demand, executor=executor)
     results = 0
     for number, (push, watermark) in enumerate(draw_pushes(rng, shape.size, 60)):
-        with restless():
+        with restless(), eager():
             found = sorted_rows(engine.push(push, watermark=watermark))
         assert found == sorted_rows(steady.push(push, watermark=watermark)), f"{shape.name}, seed {seed}, push {number}"
         results += len(found)

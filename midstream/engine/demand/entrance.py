@@ -62,7 +62,7 @@ class Entrance:
         self._hidden: dict[int, HiddenRows] = {}
         #: Of each edge, how many rows may wait for it: those that have expired meanwhile are counted too.
         self._waiting = [0] * len(self._edges)
-        self._reviews = EdgeReviews(len(self._edges), len(windows), is_adaptive)
+        self._reviews = EdgeReviews(self._edges, windows, is_adaptive)
         self._gauges = self._reviews.gauges
         #: Whether partners are looked for along some edge.
         self._asks_any = not is_adaptive
@@ -92,7 +92,7 @@ class Entrance:
     @property
     def hides_any(self) -> bool:
         """Whether rows are hidden, or were since rows were last purged."""
-        return any(len(hidden) for hidden in self._hidden.values())
+        return bool(self._hidden) and any(len(hidden) for hidden in self._hidden.values())
 
     def follow(self, plans: Iterable[Plan]) -> None:
         """Go by the edges that count while these plans run; what waits for others has to be released."""
@@ -123,6 +123,7 @@ class Entrance:
             if len(ids):
                 released[number] = _as_arrived(hidden.take(ids))
                 self._counts.released += len(ids)
+        self._reviews.count_held_back({}, released)
         return released
 
     def sample(self, arrived: Mapping[int, WindowRows], work: Work) -> None:
@@ -154,9 +155,8 @@ class Entrance:
 
     def admit(self, arrived: Mapping[int, WindowRows], horizon: int) -> Mapping[int, WindowRows]:
         """The rows that enter now, by input: of those that have just arrived, and of those that were hidden."""
-        self._reviews.count_arrived(arrived)
+        self._reviews.count_chunk()
         if not self._asks_any and not self.hides_any:
-            self._reviews.count_entered(arrived)
             return arrived
         kept = {number: self._drop(number, rows) for number, rows in arrived.items()}
         chunk = IndexedChunk(kept)
@@ -169,7 +169,7 @@ class Entrance:
         entering = {number: self._hide(number, rows, reasons.get(number), horizon) for number, rows in kept.items()}
         for number, rows in woken.items():
             entering[number] = join_rows(rows, entering[number]) if number in entering else rows
-        self._reviews.count_entered(entering)
+        self._reviews.count_held_back(arrived, entering)
         return entering
 
     def _drop(self, number: int, rows: WindowRows) -> WindowRows:
@@ -281,6 +281,8 @@ class Entrance:
 
     def purge(self, horizon: int) -> None:
         """Forget hidden rows for which no partner can come any more."""
+        if not self._hidden:
+            return
         for number, hidden in list(self._hidden.items()):
             if len(hidden) == 0 and not self._asks_any:
                 del self._hidden[number]

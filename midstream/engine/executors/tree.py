@@ -112,6 +112,8 @@ class TreeExecutor:
         self.filler: Filler = LevelFiller(windows, self.prober)
         self._query = query
         self._suspender: Suspender | None = None
+        #: The same while something is asked or waits, None otherwise.
+        self._busy_suspender: Suspender | None = None
 
     def start(self, cause: Cause, handed_over: Sequence[HandedOver] = ()) -> None:
         """Keep what both plans have in common and declare the rest missing for this cause.
@@ -300,6 +302,8 @@ class TreeExecutor:
             return
         if any(node.lacks_entries for node in self._joins):
             self.filler.fill_ahead(self._joins, deltas, horizon)
+        is_busy = self._suspender is not None and self._suspender.is_busy
+        self._busy_suspender = self._suspender if is_busy else None
         chunk = _Chunk(deltas, {number: int(delta.ids[0]) for number, delta in deltas.items() if len(delta)}, horizon)
         block = self._make_block(root, chunk)
         steps = self._pairs(root, block, chunk)
@@ -329,8 +333,8 @@ class TreeExecutor:
 
     def _in_demand(self, node: LiveNode, delta: Delta) -> Iterator[Delta]:
         """The combinations that need not wait, if there are any."""
-        if self._suspender is not None:
-            delta = self._suspender.suspend(node, delta)
+        if self._busy_suspender is not None:
+            delta = self._busy_suspender.suspend(node, delta)
         if len(delta):
             yield delta
 
@@ -343,8 +347,8 @@ class TreeExecutor:
             for part in self._parts(child, chunk):
                 if isinstance(child, JoinNode):  # what new rows of a leaf touch has been filled ahead
                     self.filler.fill_for(sibling, part, chunk.horizon)
-                if self._suspender is not None and sibling is lazy_side(node):
-                    self._suspender.wake(node, part, Sight(before, self._known.since, chunk.horizon))
+                if self._busy_suspender is not None and sibling is lazy_side(node):
+                    self._busy_suspender.wake(node, part, Sight(before, self._known.since, chunk.horizon))
                 if isinstance(sibling, JoinNode):
                     sibling.probes += len(part)
                 yield from self.prober.matches(node, part, sibling, block, before, self._known.since)

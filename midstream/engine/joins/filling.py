@@ -180,7 +180,10 @@ class Filler:
 
 def store(node: LiveNode, delta: Delta) -> None:
     """Add combinations to a join's state, unless it is switched off; a leaf has its rows in its window."""
-    if isinstance(node, JoinNode) and not node.is_off:
+    if isinstance(node, JoinNode):
+        if node.is_off:
+            node.passed_off += len(delta)
+            return
         assert node.state is not None and node.path is not None
         keys = {path.signature: path.keys(delta) for path in (node.path, *node.asked)}
         node.state.store(delta.combos, keys)

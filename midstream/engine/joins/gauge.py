@@ -16,7 +16,10 @@ than they save comes to rest again. Each time that it stays at rest, more has to
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from midstream.state.window import BaseWindow
 
 #: What it takes to make and store a combination, in lookups.
 COMBINATION = 16
@@ -29,9 +32,29 @@ _LONGEST_PAUSE = 1024
 _KEPT_SHARE = 31 / 32
 
 
-def steps_of(rows: int) -> int:
-    """How far a chunk of so many rows leads to the next review."""
-    return 1 + rows // _ROWS_A_STEP
+class Clock:
+    """Counts in steps how far chunks lead to the next review: each is one, and so many rows that enter are another.
+
+    It is asked after every chunk, also while all gauges rest: it reads what the windows count anyway.
+    """
+
+    def __init__(self, windows: Sequence[BaseWindow]):
+        self._windows = windows
+        self.begin()
+
+    def begin(self) -> None:
+        """Nothing has come so far but what is in the windows."""
+        self.chunks = self.steps = 0
+        self._first = sum(window.tail for window in self._windows)
+
+    def count_chunk(self) -> int:
+        """One more chunk has come; the step that this is."""
+        self.chunks += 1
+        rows = -self._first
+        for window in self._windows:
+            rows += window.tail
+        self.steps = self.chunks + rows // _ROWS_A_STEP
+        return self.steps
 
 
 class Load(NamedTuple):
@@ -71,10 +94,14 @@ class Gauge:
     def _forget(self) -> None:
         self._calls = self._checks = self._hits = self._woken = 0
 
+    def begin(self, work: float, joined: int) -> None:
+        """What was done so far does not count."""
+        self._work, self._joined = work, joined
+
     def note_work(self, work: float, joined: int) -> None:
         """So many rows or combinations have been joined in all, which has taken so many lookups."""
         if work < self._work:  # of another plan
-            self._work, self._joined = work, joined
+            self.begin(work, joined)
         elif joined - self._joined >= self.least_joined:
             self.worth = (work - self._work) / (joined - self._joined)
             self._work, self._joined = work, joined

@@ -64,6 +64,8 @@ class JoinNode:
         self.slots_visited = 0
         #: How many entries were looked at that are no partners.
         self.vain_work = 0
+        #: How many combinations have passed while nothing was stored.
+        self.passed_off = 0
         #: How many combinations have looked for partners in the state.
         self.probes = 0
         #: Further ways to find entries, beside `path`.
@@ -84,6 +86,11 @@ class JoinNode:
         """What it has taken to find and store the combinations, in lookups."""
         stored = 0 if self.state is None else self.state.stored_in_all
         return self.slots_visited + COMBINATION * stored
+
+    @property
+    def passed(self) -> int:
+        """How many combinations have gone on to the join above."""
+        return self.passed_off + (0 if self.state is None else self.state.stored_in_all)
 
     @property
     def lacks_entries(self) -> bool:

@@ -82,11 +82,8 @@ class Suspender:
         self._parents = {id(child): join for join in joins for child in (join.left, join.right)}
         self._sources: dict[int, Source] = {}
         self._by_join: dict[int, list[Waiting]] = {}
-        self._reviewer = Reviewer(joins, self._parents, self._sources)
-        #: How many combinations have come in this chunk.
-        self._came = 0
-        #: Whether something is asked or waits.
-        self._is_busy = False
+        #: Whether something is asked or waits. It changes between chunks alone.
+        self.is_busy = False
         #: Whether a window may have an index that is not used any more.
         self.has_left_indexes = False
         #: Rows of windows that wait, by input.
@@ -95,6 +92,7 @@ class Suspender:
         self._checks: dict[int, Checks] = {}
         for join in reversed(joins):
             self._add_waiting(query, join)
+        self._reviewer = Reviewer(joins, self._parents, self._sources, windows)
         prober.open.parts = list(self._all())
 
     def _add_waiting(self, query: Query, join: JoinNode) -> None:
@@ -146,7 +144,7 @@ class Suspender:
                 parent, (number,) = self._parents[id(source.node)], source.node.inputs
                 none_waits = NotWaiting(parent.inputs.index(number), self._waiting_rows[number])
                 parent.checks = parent.checks.after(none_waits)
-        self._is_busy = any(source.asking for source in self._sources.values())
+        self.is_busy = any(source.asking for source in self._sources.values())
 
     def _retire(self, retired: Sequence[Waiting]) -> None:
         """What is asked no more needs no index."""
@@ -176,8 +174,6 @@ class Suspender:
         source = self._sources.get(id(node))
         if source is None:
             return delta
-        self._came += len(delta)
-        source.parts += 1
         for waiting in source.asking:
             if len(delta) == 0:
                 break
@@ -189,11 +185,11 @@ class Suspender:
             split = self._check(waiting, delta)
             if len(split.lacking):
                 waiting.add(delta, split)
+                source.held_back += len(split.lacking)
                 self._meter.suspended += len(split.lacking)
                 if isinstance(node, LeafNode):
                     self._waiting_rows[node.number].add(delta.ids[split.lacking])
                 delta = delta.at(split.having)
-        source.passed += len(delta)
         return delta
 
     def _check(self, waiting: Waiting, delta: Delta) -> Split:
@@ -205,7 +201,7 @@ class Suspender:
 
     def wake(self, join: JoinNode, arrived: Delta, sight: Sight) -> None:
         """Have everything climb to the lazy child of a join that waits for these combinations of the eager one."""
-        if not self._is_busy or len(arrived) == 0:
+        if len(arrived) == 0:
             return
         for waiting in self._by_join.get(id(join), ()):
             if len(waiting):
@@ -218,7 +214,7 @@ class Suspender:
     def _resume(self, waiting: Waiting, combos: Combos, sight: Sight) -> None:
         node = waiting.node
         self._meter.resumed += len(combos.starts)
-        self._sources[id(node)].passed += len(combos.starts)
+        self._sources[id(node)].held_back -= len(combos.starts)
         if isinstance(node, LeafNode):
             self._waiting_rows[node.number].discard(combos.rows[:, 0])
         delta = Delta(node.inputs, combos, self._windows).begin_at(sight.horizon)
@@ -287,22 +283,21 @@ class Suspender:
 
     def purge(self, horizon: int, since: Mapping[int, int] | None) -> None:
         """Forget what can never match any more, and have what waits go on where that has ceased to pay."""
-        if self._is_busy:
+        is_review_due = self._is_adaptive and self._reviewer.count_chunk()
+        if self.is_busy:
             heads = heads_of(self._windows)
             for waiting in self._asking():
                 waiting.purge(horizon, heads)
             for number, rows in self._waiting_rows.items():
                 rows.forget(heads[number])
-        if not self._is_adaptive:
-            return
-        if self._is_busy:
-            self._decide(Sight(None, since, horizon))
-        samples = list(self._reviewer.find_samples(self._came))
-        self._came = 0
-        if samples:
+            if self._is_adaptive:
+                self._decide(Sight(None, since, horizon))
+        if is_review_due:
+            samples = list(self._reviewer.find_samples())
             for waiting in samples:
                 waiting.prepare()
-            self._follow()
+            if samples:
+                self._follow()
 
     def _decide(self, sight: Sight) -> None:
         """Find out where checks pay going by a sample, and where they have ceased to."""
