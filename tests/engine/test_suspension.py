@@ -460,6 +460,6 @@ def test_mistakes_are_caught(mutant: Callable[[pytest.MonkeyPatch], None], monke
 
 
 def check_many() -> None:
-    for seed in range(40):
+    for seed in range(100):
         for small in KEYED:
             check_case(small, seed)
