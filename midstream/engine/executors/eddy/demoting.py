@@ -71,7 +71,9 @@ class StairHolding:
         self._guide.switch(self._stair, self._inputs)
 
     def switch_on(self) -> None:
+        """Have combinations in the STAIR again; rows that came meanwhile stand alone as if they had been demoted."""
         self._guide.switch(self._stair, None)
+        self._guide.note_demoted(self._stair, len(self._stair.rows))
 
     def _demote(self, inputs: frozenset[int], ids: Ints) -> int:
         """Have rows of the STAIR's input stand alone in place of these combinations, and of all others with them.

@@ -307,7 +307,7 @@ class EddyExecutor:
         if self.nbytes == 0:
             return 0
         count = sum(len(state) for stair in self.store.stairs.values() for state in stair.states.values())
-        self.store.demoted += count
+        self.store.demoted += max(count, 1)  # rows that were in some STAIRs alone are in all now, if nothing else
         self.store.restore(self._known.since)
         return count
 

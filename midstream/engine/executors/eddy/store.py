@@ -38,7 +38,7 @@ class StairStore:
             (stream, edge): Stair(query, stream, edge, windows) for edge in edges for stream in (edge.left, edge.right)
         }
         self.marks = Marks(windows)
-        #: How many combinations were demoted for want of memory.
+        #: How many combinations were demoted, or rows stand alone, for want of memory.
         self.demoted = 0
         self.horizon = int(SMALLEST)
         self._query = query
