@@ -41,6 +41,8 @@ FORMS = (
     "give a pyarrow Table, a pandas or polars frame, a dict of columns, a list of dicts, "
     "or anything else that exports Arrow data (__arrow_c_stream__)"
 )
+#: What is taken as it is.
+ARROW_TABLES = (pa.Table, pa.RecordBatch)
 _FIRST_STEPS = ("toArrow", "to_table", "collect")
 _REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
@@ -60,7 +62,7 @@ def as_table(given: TableLike, declared: pa.Schema | None = None) -> pa.Table | 
     Traceback (most recent call last):
     midstream.tables.NotATable: is a list whose item 0 is int; in a list of rows every row is a dict
     """
-    if isinstance(given, pa.Table | pa.RecordBatch):
+    if isinstance(given, ARROW_TABLES):
         return given
     if is_pandas(given, "DataFrame"):
         return _from_pandas(given, declared)

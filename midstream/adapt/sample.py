@@ -184,7 +184,7 @@ def _sort_stream(query: Query, stream: str, table: Any) -> _OrderedStream:
     times = TableBinding(stream, query.schemas[stream], (column,), query.assumed_zones.get(stream)).columns(table)[
         column
     ]
-    judged = judge(times, NONE_YET, None, None)
+    judged = judge(times, NONE_YET)
     places = np.arange(len(judged.times)) if judged.taken is None else np.flatnonzero(judged.taken)
     places = places[np.argsort(judged.times[places], kind="stable")]
     return _OrderedStream(make_plain(table).take(pa.array(places)), judged.times[places])

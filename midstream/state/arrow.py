@@ -76,7 +76,9 @@ def cast_text(values: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 def chunks_of(column: pa.ChunkedArray | pa.Array) -> list[pa.Array]:
     """The arrays that a column consists of."""
-    return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
+    if not isinstance(column, pa.ChunkedArray):
+        return [column]
+    return [column.chunk(0)] if column.num_chunks == 1 else column.chunks
 
 
 def pack_validity(valid: NDArray[np.bool_] | None) -> pa.Buffer | None:

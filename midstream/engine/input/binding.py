@@ -14,6 +14,7 @@ from midstream.errors import InputError
 from midstream.state import sizes
 from midstream.state.arrow import chunks_of
 from midstream.state.sizes import can_be_large, wide_type
+from midstream.tables import ARROW_TABLES
 
 _SHOWN = 80
 
@@ -32,19 +33,28 @@ class TableBinding:
         #: The types of the columns whose values can be large.
         self.large = {column: type for column, type in self._types.items() if can_be_large(type)}
         self._seen: pa.Schema | None = None
-        self._places: dict[str, int] = {}
+        #: Each needed column with its place in that schema, and whether its type there is the wanted one.
+        self._places: tuple[tuple[str, int, bool], ...] = ()
 
     def columns(self, table: pa.Table | pa.RecordBatch) -> dict[str, pa.Array]:
         """The needed columns, each one contiguous array of its plain type, or of the wide one where it is too long."""
-        if not isinstance(table, pa.Table | pa.RecordBatch):
+        if not isinstance(table, ARROW_TABLES):
             raise InputError(f"push: {self._name!r} got {type(table).__name__}; give a pyarrow Table or RecordBatch")
-        if self._seen is None or (table.schema is not self._seen and not table.schema.equals(self._seen)):
-            self._places = {column: self._place(table.schema, column) for column in self._needed}
-            self._seen = table.schema
-        found = {column: self._whole(column, table.column(place)) for column, place in self._places.items()}
+        schema = table.schema
+        if self._seen is None or not schema.equals(self._seen):
+            self._places = tuple(self._locate(schema, column) for column in self._needed)
+            self._seen = schema
+        found = {}
+        for column, place, is_wanted in self._places:
+            chunks = chunks_of(table.column(place))
+            found[column] = chunks[0] if is_wanted and len(chunks) == 1 else self._unite(column, chunks)
         for column, zone in self._zones.items():
             found[column] = instants(found[column], zone)
         return found
+
+    def _locate(self, schema: pa.Schema, column: str) -> tuple[str, int, bool]:
+        place = self._place(schema, column)
+        return column, place, schema.field(place).type == self._types[column]
 
     def _place(self, schema: pa.Schema, column: str) -> int:
         places = schema.get_all_field_indices(column)
@@ -57,11 +67,9 @@ class TableBinding:
         problem = "has no column" if not places else "has more than one column"
         raise InputError(f"push: {self._name!r} {problem} {column!r}; columns given: {', '.join(schema.names)}")
 
-    def _whole(self, column: str, given: pa.ChunkedArray | pa.Array) -> pa.Array:
-        wanted, chunks = self._types[column], chunks_of(given)
-        if len(chunks) == 1 and given.type == wanted:
-            return chunks[0]
-        if column in self.large and not _fits(given):
+    def _unite(self, column: str, chunks: list[pa.Array]) -> pa.Array:
+        wanted = self._types[column]
+        if column in self.large and not _fit(chunks):
             wanted = wide_type(wanted)
         parts = [self._cast(column, chunk, wanted) for chunk in chunks]
         if len(parts) == 1:
@@ -82,9 +90,11 @@ class TableBinding:
             ) from None
 
 
-def _fits(given: pa.ChunkedArray | pa.Array) -> bool:
+def _fit(chunks: list[pa.Array]) -> bool:
     """Whether values surely fit into one array; how large encoded ones are shows when they are decoded."""
-    return given.nbytes <= sizes.PIECE_BYTES and not has_encoded(given.type)
+    if chunks and has_encoded(chunks[0].type):
+        return False
+    return bool(sum(chunk.nbytes for chunk in chunks) <= sizes.PIECE_BYTES)
 
 
 def _find_example(values: pa.Array, wanted: pa.DataType) -> str:

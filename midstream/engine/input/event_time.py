@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 from numpy.typing import NDArray
 
+from midstream.kernels import times as kernels
 from midstream.kernels.types import EARLIEST, LARGEST
 from midstream.state.arrow import validity_of, values_of
 from midstream.state.indexes import Ints
@@ -21,23 +22,22 @@ TOO_FAR_AHEAD = "too far ahead"
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """The event times of a push's rows in microseconds, which rows are taken (None: all), and why others are not."""
+class Judgement(NamedTuple):
+    """The event times of a push's rows in microseconds, which rows are taken (None: all), and why others are not.
+
+    `newest` is the largest event time of those that are taken, None if there are none.
+    """
 
     times: Ints
     taken: NDArray[np.bool_] | None
     refused: dict[str, NDArray[np.bool_]]
+    newest: int | None
 
 
-def judge(column: pa.Array, watermark: int, max_jump: int | None, newest: int | None) -> Judgement:
-    """Event times in microseconds; null, unrepresentable, late and far-away ones are refused.
-
-    `newest` is the largest event time of the stream so far; a row may be at most `max_jump` beyond it. The rows of
-    one push are not compared with each other, so that their order does not matter.
-    """
+def judge(column: pa.Array, watermark: int, latest: int | None = None) -> Judgement:
+    """Event times in microseconds; null, unrepresentable and late ones, and those after `latest`, are refused."""
     times, out_of_range = _to_microseconds(column)
-    lowest = int(times.min()) if len(times) else int(LARGEST)
+    lowest, highest = kernels.find_bounds(times)
     if lowest < EARLIEST:
         # The smallest int64 is no time: it is the end of entries that were evicted.
         too_early = times < EARLIEST
@@ -55,12 +55,16 @@ def judge(column: pa.Array, watermark: int, max_jump: int | None, newest: int | 
         late = times < watermark if taken is None else (times < watermark) & taken
         refused[LATE] = late
         taken = ~late if taken is None else taken & ~late
-    if max_jump is not None and newest is not None and newest <= LARGEST - max_jump:
-        ahead = times > newest + max_jump if taken is None else (times > newest + max_jump) & taken
+    if latest is not None and highest > latest:
+        ahead = times > latest if taken is None else (times > latest) & taken
         refused[TOO_FAR_AHEAD] = ahead
         taken = ~ahead if taken is None else taken & ~ahead
-    refused = {reason: rows for reason, rows in refused.items() if rows.any()}
-    return Judgement(times, taken if refused else None, refused)
+    if taken is not None:
+        refused = {reason: rows for reason, rows in refused.items() if rows.any()}
+    if not refused:
+        return Judgement(times, None, {}, highest if len(times) else None)
+    accepted = times[taken]
+    return Judgement(times, taken, refused, int(accepted.max()) if len(accepted) else None)
 
 
 def _to_microseconds(column: pa.Array) -> tuple[Ints, NDArray[np.bool_] | None]:

@@ -22,9 +22,10 @@ from midstream.engine.input.casting import CAST_ERRORS, cast_in_pieces, cast_wit
 from midstream.engine.input.event_time import LATE, Judgement, judge
 from midstream.engine.input.watermark import Watermark
 from midstream.errors import InputError, did_you_mean, shown
+from midstream.kernels.types import LARGEST
 from midstream.state.arrow import chunks_of
 from midstream.state.sizes import wide_type
-from midstream.tables import NotATable, TableLike, as_table, type_name
+from midstream.tables import ARROW_TABLES, NotATable, TableLike, as_table, type_name
 
 WatermarkLike: TypeAlias = int | datetime.datetime
 Given = TypeVar("Given")
@@ -54,6 +55,7 @@ class Receiver:
         self._max_jump = max_jump
         self._keeps_refused = keeps_refused
         self._names = {name.lower(): name for name in query.streams}
+        self._declared = {stream: query.declared_schema(stream) for stream in query.streams}
         self._event_times: dict[str, str] = {}
         self._bindings: dict[str, TableBinding] = {}
         for stream in query.streams:
@@ -79,25 +81,36 @@ class Receiver:
         refused: dict[str, dict[str, int]] = {}
         rows: dict[str, pa.Table] = {}
         tables = self._by_stream(self._entries(data))
-        for stream in self._query.streams:
+        for stream, binding in self._bindings.items():
             if stream not in tables:
                 continue
-            declared = self._query.declared_schema(stream)
-            table = _to_table(f"push: {stream!r}", tables[stream], declared)
-            columns = self._bindings[stream].columns(table)
-            judged = self._judge(stream, columns, watermarks)
-            accepted[stream] = _take_accepted(columns, self._bindings[stream].large, judged)
-            if len(accepted[stream]):
-                maxima[stream] = int(accepted[stream].times.max())
+            table = tables[stream]
+            if not isinstance(table, ARROW_TABLES):
+                table = _to_table(f"push: {stream!r}", table, self._declared[stream])
+            columns = binding.columns(table)
+            latest = self._find_latest(stream, watermarks)
+            judged = judge(columns[self._event_times[stream]], watermarks.current, latest)
+            accepted[stream] = _take_accepted(columns, binding.large, judged)
+            if judged.newest is not None:
+                maxima[stream] = judged.newest
             if judged.refused:
                 refused[stream] = {reason: int(np.count_nonzero(mask)) for reason, mask in judged.refused.items()}
                 if self._keeps_refused:
-                    rows[stream] = _refused_rows(table, declared, judged)
+                    rows[stream] = _refused_rows(table, self._declared[stream], judged)
         return Intake(accepted, maxima, refused, rows, given)
 
-    def _judge(self, stream: str, columns: Mapping[str, pa.Array], watermarks: Watermark) -> Judgement:
-        known = watermarks.maxima.get(stream, max(watermarks.maxima.values(), default=None))
-        return judge(columns[self._event_times[stream]], watermarks.current, self._max_jump, known)
+    def _find_latest(self, stream: str, watermarks: Watermark) -> int | None:
+        """The largest event time that a row of a stream may have now, if that is limited.
+
+        It goes by the rows of earlier pushes. Those of one push are not compared with each other, so that their order
+        does not matter.
+        """
+        if self._max_jump is None:
+            return None
+        newest = watermarks.maxima.get(stream, max(watermarks.maxima.values(), default=None))
+        if newest is None or newest > LARGEST - self._max_jump:
+            return None
+        return newest + self._max_jump
 
     def _entries(self, data: Mapping[str, TableLike]) -> list[tuple[str, TableLike]]:
         if not isinstance(data, Mapping):

@@ -119,7 +119,7 @@ class Router:
         """The rows that have an event time, as an engine would judge them without a watermark."""
         if self._event_time is None:
             return columns, {}
-        judged = judge(columns[self._event_time], int(SMALLEST), None, None)
+        judged = judge(columns[self._event_time], int(SMALLEST))
         if judged.taken is None:
             return columns, {}
         chosen = pa.array(judged.taken)
