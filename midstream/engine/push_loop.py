@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -70,18 +69,21 @@ class PushLoop:
     ) -> Checked:
         """Check a push; an error if it cannot be understood, or does not fit into the memory there is."""
         intake = self._receiver.receive(data, watermark, self.watermark)
-        to_come = partial(self.watermark.after, intake.maxima, intake.watermark)
-        return Checked(intake, self.pipeline.memory.admit(intake.accepted, to_come))
+
+        def find_watermark() -> int:
+            return self.watermark.after(intake.maxima, intake.watermark).current
+
+        return Checked(intake, self.pipeline.memory.admit(intake.accepted, find_watermark))
 
     def take(self, checked: Checked) -> Iterator[pa.Table]:
         """Take in a checked push; yields result tables."""
         intake = checked.intake
-        to_come = self.watermark.after(intake.maxima, intake.watermark)
-        for table in self.pipeline.take(checked.admission, to_come):
+        moved = self.watermark.after(intake.maxima, intake.watermark)
+        for table in self.pipeline.take(checked.admission, moved.current):
             self._rows_out += table.num_rows
             yield self.note_shed(table)
         self._count(intake)
-        self.watermark.advance(intake.maxima, intake.watermark)
+        self.watermark = moved
         if intake.refused_rows:
             self.pipeline.memory.hold()
 

@@ -6,6 +6,7 @@ moves that stream on. Once a watermark for the whole query was given, only given
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,11 +52,11 @@ class Watermark:
     def _way(self, before: int, after: int) -> str:
         return f"from {moment_text(before, self._time_type)} to {moment_text(after, self._time_type)}"
 
-    def after(self, maxima: Mapping[str, int], given: int | Mapping[str, int] | None) -> int:
+    def after(self, maxima: Mapping[str, int], given: int | Mapping[str, int] | None) -> Watermark:
         """The watermark after a push with these largest event times and this explicit watermark; changes nothing."""
-        tracker = self.copy()
-        tracker.advance(maxima, given)
-        return tracker.current
+        moved = self.copy()
+        moved.advance(maxima, given)
+        return moved
 
     def advance(self, maxima: Mapping[str, int], given: int | Mapping[str, int] | None) -> None:
         """Take in a push."""
@@ -97,6 +98,6 @@ class Watermark:
         self.is_explicit, self.current = stored["is_explicit"], stored["current"]
 
     def copy(self) -> Watermark:
-        twin = Watermark(self._delays, self._time_type)
-        twin.from_json(self.to_json())
+        twin = copy.copy(self)
+        twin.maxima, twin.given = dict(self.maxima), dict(self.given)
         return twin
