@@ -264,6 +264,8 @@ class Pipeline:
         return readings
 
     def _count_dropped(self, rows_of: Mapping[str, StreamRows], readings: Mapping[int, Reading]) -> None:
+        if all(reading.kept is None for reading in readings.values()):
+            return
         for number, reading in readings.items():
             self.memory.shedder.note_shed(number, rows_of[self._query.inputs[number].source], reading, self._horizon)
         for stream, rows in rows_of.items():
@@ -325,7 +327,7 @@ class Pipeline:
 
     def count_shed(self) -> int:
         """How many rows were shed."""
-        return self._dropped.count_shed()
+        return self._dropped.shed
 
     def snapshot(self, meta: dict[str, Any]) -> Snapshot:
         """What `go_on` needs, with what others remember in `meta`."""

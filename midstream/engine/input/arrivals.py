@@ -6,25 +6,24 @@ results need. A row whose key or band value is null can never join and goes no f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from midstream.cql.model import Column, Query, columns_of
+from midstream.cql.model import Column, Expr, Query, columns_of
 from midstream.cql.plain import plain_type
-from midstream.engine.expressions import compile_expression
+from midstream.engine.expressions import Evaluator, compile_expression
 from midstream.kernels.types import EARLIEST, SMALLEST
 from midstream.state.arrow import validity_of
 from midstream.state.indexes import Ints
-from midstream.state.keys import codes_of, is_hashed
+from midstream.state.keys import find_coder, is_hashed
 from midstream.state.window import PayloadName, WindowLayout, WindowRows
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """What an input has read: which rows passed its filters, which have no null in a key, and which it has kept.
 
     None stands for all rows. `rows` are those that it has kept: all that can join, unless some were shed.
@@ -43,6 +42,17 @@ class Reading:
         return joinable - len(self.rows)
 
 
+class _Coded(NamedTuple):
+    """A key or the side of a band: the expression, made ready to run, and what gives its values their codes."""
+
+    compute: Evaluator
+    code: Callable[[pa.Array | pa.ChunkedArray], Ints]
+
+    @classmethod
+    def of(cls, expression: Expr) -> _Coded:
+        return cls(compile_expression(expression), find_coder(expression.type))
+
+
 class InputReader:
     """Reads the rows of one input."""
 
@@ -51,23 +61,24 @@ class InputReader:
         self._input = query.inputs[number]
         schema = query.schemas[self._input.source]
         self._filters = [compile_expression(condition) for condition in self._input.filters]
-        self._keys = {
-            at: (key_class.by_input[number], compile_expression(key_class.by_input[number]))
+        keys = {
+            at: key_class.by_input[number]
             for at, key_class in enumerate(query.key_classes)
             if number in key_class.inputs
         }
+        self._keys = {at: _Coded.of(expression) for at, expression in keys.items()}
         sides = {
             at: band.left if band.left_input == number else band.right
             for at, band in enumerate(query.bands)
             if number in (band.left_input, band.right_input)
         }
-        self._bands = {at: compile_expression(side) for at, side in sides.items()}
+        self._bands = {at: _Coded.of(side) for at, side in sides.items()}
         payload: dict[PayloadName, pa.DataType] = {
             name: plain_type(schema.field(name).type) for name in self._input.columns
         }
         verified: dict[int, PayloadName] = {}
         self._computed: list[int] = []
-        for at, (expression, _) in self._keys.items():
+        for at, expression in keys.items():
             if not is_hashed(expression.type):
                 continue
             if isinstance(expression, Column) and payload.get(expression.name) == expression.type:
@@ -79,17 +90,18 @@ class InputReader:
         #: What the input's base window keeps of each row.
         self.layout = WindowLayout(
             self._input.window,
-            tuple(self._keys),
+            tuple(keys),
             tuple(self._bands),
             tuple(payload.items()),
             query.tracks_arrivals,
             verified,
         )
-        read = [*self._input.filters, *(expression for expression, _ in self._keys.values()), *sides.values()]
+        read = [*self._input.filters, *keys.values(), *sides.values()]
         names = {column.name for expression in read for column in columns_of(expression)}
         names.update(self._input.columns)
         #: The columns of the source that this input reads.
         self.needed = tuple(name for name in schema.names if name in names)
+        self._places = [((number, name), name) for name in self.needed]
 
     def read(
         self,
@@ -104,14 +116,14 @@ class InputReader:
         that are not shed (None: all).
         """
         length = len(next(iter(columns.values()))) if times is None else len(times)
-        named = {(self._number, name): columns[name] for name in self.needed}
-        passed = self._passed(named, length)
+        named = {place: columns[name] for place, name in self._places}
+        passed = self._passed(named, length) if self._filters else None
         if passed is not None:
             chosen = pa.array(passed)
             named = {place: values.filter(chosen) for place, values in named.items()}
             length = int(np.count_nonzero(passed))
-        values = {at: evaluator.chunks(named, length) for at, (_, evaluator) in self._keys.items()}
-        bands = {at: evaluator.chunks(named, length) for at, evaluator in self._bands.items()}
+        values = {at: key.compute.chunks(named, length) for at, key in self._keys.items()}
+        bands = {at: side.compute.chunks(named, length) for at, side in self._bands.items()}
         valid = _all_valid([*values.values(), *bands.values()])
         stays = _all_set(valid, allowed if allowed is None or passed is None else allowed[passed])
         if stays is not None:
@@ -131,8 +143,8 @@ class InputReader:
         arrived = WindowRows(
             starts,
             ends,
-            {at: codes_of(array) for at, array in values.items()},
-            {at: codes_of(array) for at, array in bands.items()},
+            {at: self._keys[at].code(array) for at, array in values.items()},
+            {at: self._bands[at].code(array) for at, array in bands.items()},
             payload,
         )
         if self.layout.tracks_arrivals:
@@ -142,10 +154,10 @@ class InputReader:
 
     def find_key_codes(self, columns: Mapping[str, pa.Array], length: int) -> Iterator[Ints]:
         """The codes of each key of so many rows, filters or not; a null has the code 0."""
-        named = {(self._number, name): columns[name] for name in self.needed}
-        for _, evaluator in self._keys.values():
-            values = evaluator.chunks(named, length)
-            codes, valid = codes_of(values), _all_valid([values])
+        named = {place: columns[name] for place, name in self._places}
+        for key in self._keys.values():
+            values = key.compute.chunks(named, length)
+            codes, valid = key.code(values), _all_valid([values])
             yield codes.copy() if valid is None else np.where(valid, codes, 0)
 
     def _passed(self, named: Mapping[tuple[int, str], pa.Array], length: int) -> NDArray[np.bool_] | None:

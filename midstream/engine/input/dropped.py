@@ -26,6 +26,8 @@ class Dropped:
 
     def __init__(self, streams: Iterable[str]):
         self._counts: dict[str, dict[str, int]] = {stream: {} for stream in streams}
+        #: How many rows of all streams were shed.
+        self.shed = 0
 
     def count(self, stream: str, rows: int, readings: Sequence[Reading]) -> None:
         """Count so many rows of a stream, which each of its aliases has read."""
@@ -35,10 +37,7 @@ class Dropped:
         for reason, count in ((FILTER, rows - passed), (NULL_KEY, passed - joinable), (SHED, joinable - kept)):
             if count:
                 self._counts[stream][reason] = self._counts[stream].get(reason, 0) + count
-
-    def count_shed(self) -> int:
-        """How many rows of all streams were shed."""
-        return sum(reasons.get(SHED, 0) for reasons in self._counts.values())
+        self.shed += joinable - kept
 
     def to_json(self) -> dict[str, dict[str, int]]:
         """The counts, as a copy."""
@@ -47,6 +46,7 @@ class Dropped:
     def from_json(self, stored: Mapping[str, Mapping[str, int]]) -> None:
         """Go on from counts."""
         self._counts = {stream: dict(reasons) for stream, reasons in stored.items()}
+        self.shed = sum(reasons.get(SHED, 0) for reasons in self._counts.values())
 
 
 def _count_in_any(masks: Sequence[NDArray[np.bool_] | None], length: int) -> int:
