@@ -6,8 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from unittest import mock
 
-from midstream.kernels import rings as kernels
-from midstream.state import rings
+from midstream.state import join_state, rings
 from midstream.state.window import BaseWindow, Renumbering
 
 _make_room = BaseWindow.make_room
@@ -25,6 +24,6 @@ def restless() -> Iterator[None]:
     """Windows are packed as soon as one row is dead; states keep what is dead behind an entry that is not."""
     with (
         mock.patch.object(BaseWindow, "make_room", _make_room_by_packing),
-        mock.patch.object(kernels, "dead_of_sample", return_value=0),
+        mock.patch.object(join_state, "_SAMPLES", 0),
     ):
         yield

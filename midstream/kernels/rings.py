@@ -84,7 +84,7 @@ def is_dead(ends, members, slot, horizon, first_rows):
     return False
 
 
-@kernel
+@njit(inline="always")
 def dead_of_sample(ring, horizon, first_rows, samples, offset):
     """How many of evenly spread samples of the ring's entries are dead."""
     mask = ring.ends.size - 1
@@ -127,12 +127,15 @@ def living(ring, horizon, first_rows):
 
 
 @kernel
-def collect(ring, horizon, first_rows, budget):
+def collect(ring, horizon, first_rows, samples, least_dead, budget):
     """Forget dead entries at the head of a ring; move up to `budget` live ones that stand in the way to its tail.
 
-    Returns the new head, how many entries that left were evicted, and the former ids of those that moved to the ids
-    from the tail on. There is room for the moves: each takes the place of an entry that left.
+    Nothing is moved unless at least `least_dead` of so many evenly spread samples of the entries are dead. Returns the
+    new head, how many entries that left were evicted, and the former ids of those that moved to the ids from the tail
+    on. There is room for the moves: each takes the place of an entry that left.
     """
+    if dead_of_sample(ring, horizon, first_rows, samples, ring.tail) < least_dead:
+        budget = 0
     starts, ends, members, head, tail = ring
     mask = ends.size - 1
     stop = tail

@@ -307,11 +307,10 @@ class JoinState:
         if self._evicted >= max(_EVICTED_SHARE * held, 1):
             self._pack(horizon, first_rows)
             return
-        dead = kernels.dead_of_sample(self.ring(), horizon, first_rows, _SAMPLES, self._tail)
         is_tight = held > self.capacity - self.capacity // 8
-        budget = 2 * self._stored + _LEAST_MOVES if (4 if is_tight else 2) * dead > _SAMPLES else 0
+        most_dead, budget = _SAMPLES // (4 if is_tight else 2), 2 * self._stored + _LEAST_MOVES
         self._stored = 0
-        self._head, evicted, moved = kernels.collect(self.ring(), horizon, first_rows, budget)
+        self._head, evicted, moved = kernels.collect(self.ring(), horizon, first_rows, _SAMPLES, most_dead + 1, budget)
         self._evicted -= evicted
         if len(moved):
             self._index_moved(moved)

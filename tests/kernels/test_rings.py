@@ -81,22 +81,25 @@ def is_dead(found: Entry, watermark: int, floors: Ints) -> bool:
     return found[2] < watermark or any(member < floor for member, floor in zip(found[3], floors, strict=False))
 
 
+@pytest.mark.parametrize("least_dead", [0, 9, 17, 33])
 @pytest.mark.parametrize("budget", [0, 1, 5, 1000])
-@pytest.mark.parametrize("size", [0, 1, 30, 63, 64])
+@pytest.mark.parametrize("size", [1, 30, 63, 64])
 @pytest.mark.parametrize("seed", range(3))
-def test_collect_forgets_the_dead_and_moves_the_living(seed: int, size: int, budget: int) -> None:
+def test_collect_forgets_the_dead_and_moves_the_living(seed: int, size: int, budget: int, least_dead: int) -> None:
     rng = np.random.default_rng([seed, size, budget])
     ring, keys = draw_ring(rng, 64, size)
     watermark, floors = int(rng.integers(0, 8)), rng.integers(0, 4, 2)
     before = [entry(ring, keys, entry_id) for entry_id in range(ring.head, ring.tail)]
+    sampled = [before[(i * size + ring.tail % size) // 32] for i in range(32)]
+    may_move = budget if sum(is_dead(found, watermark, floors) for found in sampled) >= least_dead else 0
     gone, moved = 0, []
     for found in before:
         if not is_dead(found, watermark, floors):
-            if len(moved) == budget:
+            if len(moved) == may_move:
                 break
             moved.append(found)
         gone += 1
-    head, evicted, from_ids = rings.collect(ring, watermark, floors, budget)
+    head, evicted, from_ids = rings.collect(ring, watermark, floors, 32, least_dead, budget)
     assert (head, len(from_ids)) == (ring.head + gone, len(moved))
     assert evicted == sum(found[2] == EVICTED for found in before[:gone])
     assert [before[entry_id - ring.head] for entry_id in from_ids.tolist()] == moved

@@ -104,10 +104,8 @@ class BareTable:
     def purge_entries(self, watermark: int, floors: Ints, stored: int) -> None:
         if self.head == self.tail:
             return
-        dead = rings.dead_of_sample(self.ring(), watermark, floors, 32, self.tail)
         first = self.tail
-        budget = 2 * stored + 64 if 2 * dead > 32 else 0
-        self.head, _, moved = rings.collect(self.ring(), watermark, floors, budget)
+        self.head, _, moved = rings.collect(self.ring(), watermark, floors, 32, 17, 2 * stored + 64)
         if len(moved):
             self.tail += len(moved)
             keys = self.keys[moved & (len(self.keys) - 1)]
