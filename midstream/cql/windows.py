@@ -123,7 +123,7 @@ class RangeWindow(Window):
         return 2, self.size
 
     def intervals(self, times: Times) -> tuple[Times, Times]:
-        if len(times) and int(times.max()) > LARGEST - self.size:
+        if len(times) and np.maximum.reduce(times) > LARGEST - self.size:
             return times, np.where(times > LARGEST - self.size, LARGEST, times + self.size)
         return times, times + self.size
 

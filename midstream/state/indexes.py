@@ -35,11 +35,13 @@ _BUCKETS_PER_SLOT = 2
 _SHARED_FROM = 1 << 16
 
 
+_AT_THE_BEGINNING = np.zeros(CURSOR_CELLS, np.int64)
+_AT_THE_BEGINNING[NEXT] = AFRESH
+
+
 def new_cursor() -> Ints:
     """A cursor at the beginning, with an empty block."""
-    cursor = np.zeros(CURSOR_CELLS, np.int64)
-    cursor[NEXT] = AFRESH
-    return cursor
+    return _AT_THE_BEGINNING.copy()
 
 
 def draw_seed() -> int:

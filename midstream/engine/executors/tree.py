@@ -76,6 +76,12 @@ class _Chunk(NamedTuple):
     first_ids: Mapping[int, int]
     horizon: int
 
+    @classmethod
+    def of(cls, deltas: Mapping[int, Delta], horizon: int) -> _Chunk:
+        """Inputs without a row are left out."""
+        arrived = {number: delta for number, delta in deltas.items() if len(delta)}
+        return cls(arrived, {number: int(delta.combos.rows[0, 0]) for number, delta in arrived.items()}, horizon)
+
 
 class TreeExecutor:
     """Runs one plan over base windows that it shares with whoever else needs them.
@@ -304,7 +310,7 @@ class TreeExecutor:
             self.filler.fill_ahead(self._joins, deltas, horizon)
         is_busy = self._suspender is not None and self._suspender.is_busy
         self._busy_suspender = self._suspender if is_busy else None
-        chunk = _Chunk(deltas, {number: int(delta.ids[0]) for number, delta in deltas.items() if len(delta)}, horizon)
+        chunk = _Chunk.of(deltas, horizon)
         block = self._make_block(root, chunk)
         steps = self._pairs(root, block, chunk)
         if root.state is not None:
@@ -321,7 +327,7 @@ class TreeExecutor:
     def _parts(self, node: LiveNode, chunk: _Chunk) -> Iterator[Delta]:
         """The combinations of a node that contain a new row; each part is to be used before the next is asked for."""
         if isinstance(node, LeafNode):
-            if len(chunk.deltas.get(node.number, ())):
+            if node.number in chunk.deltas:
                 yield from self._in_demand(node, chunk.deltas[node.number])
             return
         block = self._make_block(node, chunk)

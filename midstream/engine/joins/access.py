@@ -7,7 +7,7 @@ child must hold before it is probed, and gives the child's own entries their key
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -37,7 +37,7 @@ class Path(Protocol):
     driver: int
     signature: Signature
 
-    def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
+    def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterable[Step]:
         """Steps that each join the delta with some of the entries; a step is called until it returns True."""
 
     def claim(self, delta: Delta, missing: Missing) -> Delta:
@@ -60,9 +60,9 @@ class HashPath:
         self._driver_class = owned[self.driver][0]
         self.signature: Signature = ("hash", classes)
 
-    def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterator[Step]:
+    def steps(self, store: Store, ring: Ring, delta: Delta, layout: Layout) -> Iterable[Step]:
         keys, index = delta.keys(self.classes), self.index(store)
-        yield lambda out, cursor: index.probe(ring, keys, delta.combos, out, cursor, layout)
+        return (lambda out, cursor: index.probe(ring, keys, delta.combos, out, cursor, layout),)
 
     def held_step(self, window: BaseWindow, delta: Delta, layout: Layout, held: HeldRows, filter: KeyBits) -> Step:
         """A step that joins the delta with those rows of a window that are in a set and pass a filter of keys."""

@@ -34,8 +34,7 @@ class Delta:
         """Rows that have just entered an input's window."""
         ids = np.arange(first, first + len(rows)).reshape(-1, 1)
         delta = cls((number,), Combos(ids, rows.starts, rows.ends), windows)
-        delta._codes = dict(rows.codes)
-        delta._band_codes = dict(rows.band_codes)
+        delta._codes, delta._band_codes = rows.codes, rows.band_codes
         return delta
 
     def begin_at(self, horizon: int) -> Delta:

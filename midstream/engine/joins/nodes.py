@@ -61,6 +61,8 @@ class JoinNode:
 
     def __post_init__(self) -> None:
         self.inputs: tuple[int, ...] = self.left.inputs + self.right.inputs
+        width = len(self.left.inputs)
+        self._left_layout, self._right_layout = Layout(0, width), Layout(width, 0)
         self.slots_visited = 0
         #: How many entries were looked at that are no partners.
         self.vain_work = 0
@@ -125,14 +127,13 @@ class JoinNode:
         assert child.path is not None
         if isinstance(child, LeafNode):
             store: BaseWindow | JoinState = child.window
-            number = child.number
-            last, first = (None if ids is None else ids.get(number) for ids in (before, since))
+            last = None if before is None else before.get(child.number)
+            first = None if since is None else since.get(child.number)
             ring = child.window.ring(last, first)
         else:
             assert child.state is not None
             store, ring = child.state, child.state.ring()
-        own_at, other_at = (0, len(child.inputs)) if child is self.left else (len(self.left.inputs), 0)
-        layout = Layout(own_at, other_at)
+        layout = self._left_layout if child is self.left else self._right_layout
         found_before = block.found
         visited = yield from join_with(child.path, store, ring, delta, layout, self.checks, block)
         self.slots_visited += visited
