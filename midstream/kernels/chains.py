@@ -66,6 +66,7 @@ def store(chains, ring, keys, combos):
     buckets, slots, seed = chains
     secrets = secrets_of(seed)
     starts, ends, members, _, tail = ring
+    new_rows, new_starts, new_ends = combos
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     width = members.shape[1]
@@ -79,13 +80,13 @@ def store(chains, ring, keys, combos):
         key = keys[i]
         bucket = kept[i & (KEPT - 1)]
         slot = (tail + i) & slot_mask
-        starts[slot] = combos.starts[i]
-        ends[slot] = combos.ends[i]
+        starts[slot] = new_starts[i]
+        ends[slot] = new_ends[i]
         for k in range(width):
-            members[slot, k] = combos.rows[i, k]
+            members[slot, k] = new_rows[i, k]
         slots[slot, 0] = key
-        slots[slot, 1] = combos.starts[i]
-        slots[slot, 2] = combos.ends[i]
+        slots[slot, 1] = new_starts[i]
+        slots[slot, 2] = new_ends[i]
         slots[slot, 3] = buckets[bucket]
         buckets[bucket] = tail + i
 
@@ -164,16 +165,17 @@ def probe(chains, ring, keys, combos, out, cursor, layout):
     """
     buckets, slots, seed = chains
     secrets = secrets_of(seed)
-    members = ring.members
-    head = ring.head
-    tail = ring.tail
+    _, _, members, head, tail = ring
+    rows, starts, ends = combos
+    out_rows, out_starts, out_ends = out
+    entry_at, probe_at = layout
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     width = members.shape[1]
     is_leaf = members.shape[0] == 0
-    probe_width = combos.rows.shape[1]
+    probe_width = rows.shape[1]
     size = keys.size
-    capacity = out.starts.size
+    capacity = out_starts.size
     count = cursor[COUNT]
     visited = 0
     row = cursor[ROW]
@@ -187,8 +189,8 @@ def probe(chains, ring, keys, combos, out, cursor, layout):
         if row + AHEAD_SLOT < size:
             prefetch(slots, buckets[kept[(row + AHEAD_SLOT) & (KEPT - 1)]] & slot_mask)
         key = keys[row]
-        start = combos.starts[row]
-        end = combos.ends[row]
+        start = starts[row]
+        end = ends[row]
         if entry == AFRESH:
             entry = buckets[kept[row & (KEPT - 1)]]
         while entry >= head:
@@ -202,14 +204,14 @@ def probe(chains, ring, keys, combos, out, cursor, layout):
                     cursor[VISITED] += visited
                     return False
                 if is_leaf:
-                    out.rows[count, layout.entry_at] = entry
+                    out_rows[count, entry_at] = entry
                 else:
                     for k in range(width):
-                        out.rows[count, layout.entry_at + k] = members[slot, k]
+                        out_rows[count, entry_at + k] = members[slot, k]
                 for k in range(probe_width):
-                    out.rows[count, layout.probe_at + k] = combos.rows[row, k]
-                out.starts[count] = max(start, slots[slot, 1])
-                out.ends[count] = min(end, slots[slot, 2])
+                    out_rows[count, probe_at + k] = rows[row, k]
+                out_starts[count] = max(start, slots[slot, 1])
+                out_ends[count] = min(end, slots[slot, 2])
                 count += 1
             entry = slots[slot, 3]
         entry = AFRESH

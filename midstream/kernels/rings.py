@@ -87,12 +87,13 @@ def is_dead(ends, members, slot, horizon, first_rows):
 @njit(inline="always")
 def dead_of_sample(ring, horizon, first_rows, samples, offset):
     """How many of evenly spread samples of the ring's entries are dead."""
-    mask = ring.ends.size - 1
-    size = ring.tail - ring.head
+    _, ends, members, head, tail = ring
+    mask = ends.size - 1
+    size = tail - head
     dead = 0
     for i in range(samples):
-        entry = ring.head + (i * size + offset % size) // samples
-        if is_dead(ring.ends, ring.members, entry & mask, horizon, first_rows):
+        entry = head + (i * size + offset % size) // samples
+        if is_dead(ends, members, entry & mask, horizon, first_rows):
             dead += 1
     return dead
 
@@ -134,9 +135,9 @@ def collect(ring, horizon, first_rows, samples, least_dead, budget):
     new head, how many entries that left were evicted, and the former ids of those that moved to the ids from the tail
     on. There is room for the moves: each takes the place of an entry that left.
     """
-    if dead_of_sample(ring, horizon, first_rows, samples, ring.tail) < least_dead:
-        budget = 0
     starts, ends, members, head, tail = ring
+    if dead_of_sample(ring, horizon, first_rows, samples, tail) < least_dead:
+        budget = 0
     mask = ends.size - 1
     stop = tail
     width = members.shape[1]

@@ -59,11 +59,11 @@ class HashIndex:
         self._chains = Chains(buckets, rings.make_ring(capacity, 4, reserve=reserve), draw_seed())
 
     def insert(self, first: int, keys: Ints, starts: Ints, ends: Ints) -> None:
-        chains.insert(self._chains, first, keys, starts, ends)
+        chains.insert(tuple(self._chains), first, keys, starts, ends)
 
     def store(self, ring: Ring, keys: Ints, combos: Combos) -> None:
         """Write combinations into a ring from its tail on, and insert them with their keys."""
-        chains.store(self._chains, ring, keys, combos)
+        chains.store(tuple(self._chains), tuple(ring), keys, tuple(combos))
 
     def pack(self, ring: Ring, into: HashIndex, packed: Ring, horizon: int, first_rows: Ints) -> int:
         """Write what is not dead of a ring into another from its tail on, and into its index; how many entries.
@@ -85,7 +85,8 @@ class HashIndex:
 
     def probe(self, ring: Ring, keys: Ints, combos: Combos, out: Combos, cursor: Ints, layout: Layout) -> bool:
         """Join into `out`; False if it is full, and then to be called again with the same cursor."""
-        return bool(chains.probe(self._chains, ring, keys, combos, out, cursor, layout))
+        records = tuple(self._chains), tuple(ring), keys, tuple(combos), tuple(out), cursor, tuple(layout)
+        return bool(chains.probe(*records))
 
     def probe_held(
         self, keys: Ints, combos: Combos, out: Combos, cursor: Ints, layout: Layout, held: HeldRows, filter: KeyBits

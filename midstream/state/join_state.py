@@ -310,7 +310,8 @@ class JoinState:
         is_tight = held > self.capacity - self.capacity // 8
         most_dead, budget = _SAMPLES // (4 if is_tight else 2), 2 * self._stored + _LEAST_MOVES
         self._stored = 0
-        self._head, evicted, moved = kernels.collect(self.ring(), horizon, first_rows, _SAMPLES, most_dead + 1, budget)
+        ring = tuple(self.ring())
+        self._head, evicted, moved = kernels.collect(ring, horizon, first_rows, _SAMPLES, most_dead + 1, budget)
         self._evicted -= evicted
         if len(moved):
             self._index_moved(moved)

@@ -57,7 +57,6 @@ class InputReader:
     """Reads the rows of one input."""
 
     def __init__(self, query: Query, number: int):
-        self._number = number
         self._input = query.inputs[number]
         schema = query.schemas[self._input.source]
         self._filters = [compile_expression(condition) for condition in self._input.filters]
@@ -102,6 +101,7 @@ class InputReader:
         #: The columns of the source that this input reads.
         self.needed = tuple(name for name in schema.names if name in names)
         self._places = [((number, name), name) for name in self.needed]
+        self._payload = [((number, name), name) for name in self._input.columns]
 
     def read(
         self,
@@ -134,7 +134,8 @@ class InputReader:
             length = int(np.count_nonzero(stays))
         kept = _chosen_of(passed, stays)
         payload: dict[PayloadName, pa.Array | pa.ChunkedArray] = {at: values[at] for at in self._computed}
-        payload.update({name: named[self._number, name] for name in self._input.columns})
+        for place, name in self._payload:
+            payload[name] = named[place]
         if times is None:
             times = np.full(length, EARLIEST)
         elif kept is not None:

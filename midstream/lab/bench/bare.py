@@ -57,7 +57,7 @@ class BareTable:
         self.members = np.zeros((capacity, width), np.int64) if width else NO_MEMBERS
         self.head = self.tail = FIRST_ID
         self._sorted = SortedIndex(capacity) if is_sorted else None
-        self._chains = Chains(np.zeros(2 * capacity, np.int64), np.empty((capacity, 4), np.int64), SEED)
+        self._chains = tuple(Chains(np.zeros(2 * capacity, np.int64), np.empty((capacity, 4), np.int64), SEED))
 
     def insert(self, keys: Ints, starts: Ints, ends: Ints, members: Ints | None) -> None:
         first = self.tail
@@ -82,7 +82,9 @@ class BareTable:
     def probe(self, ring: Ring, keys: Ints, width: int | None, combos: Combos, out: BareBlock, layout: Layout) -> None:
         if self._sorted is None:
             cursor = out.cursor()
-            while not chains.probe(self._chains, ring, keys, combos, out.combos, cursor, layout):
+            while not chains.probe(
+                self._chains, tuple(ring), keys, tuple(combos), tuple(out.combos), cursor, tuple(layout)
+            ):
                 out.grow(int(cursor[COUNT]))
             out.count = int(cursor[COUNT])
             return
@@ -105,7 +107,7 @@ class BareTable:
         if self.head == self.tail:
             return
         first = self.tail
-        self.head, _, moved = rings.collect(self.ring(), watermark, floors, 32, 17, 2 * stored + 64)
+        self.head, _, moved = rings.collect(tuple(self.ring()), watermark, floors, 32, 17, 2 * stored + 64)
         if len(moved):
             self.tail += len(moved)
             keys = self.keys[moved & (len(self.keys) - 1)]

@@ -31,7 +31,7 @@ class _Window:
         self.codes = {column: np.zeros(capacity, np.int64) for column in columns}
         self.head = self.tail = FIRST_ID
         self._chains = {
-            column: Chains(np.zeros(2 * capacity, np.int64), np.empty((capacity, 4), np.int64), SEED)
+            column: tuple(Chains(np.zeros(2 * capacity, np.int64), np.empty((capacity, 4), np.int64), SEED))
             for column in columns
         }
 
@@ -47,10 +47,10 @@ class _Window:
 
     def probe(self, column: str, tail: int, keys: Ints, combos: Combos, out: BareBlock) -> None:
         """Join combinations with the rows below `tail` that have their key; a row comes last in what is found."""
-        ring = Ring(self.starts, self.ends, NO_MEMBERS, self.head, tail)
-        layout = Layout(combos.rows.shape[1], 0)
+        ring = tuple(Ring(self.starts, self.ends, NO_MEMBERS, self.head, tail))
+        layout = tuple(Layout(combos.rows.shape[1], 0))
         cursor = out.cursor()
-        while not chains.probe(self._chains[column], ring, keys, combos, out.combos, cursor, layout):
+        while not chains.probe(self._chains[column], ring, keys, tuple(combos), tuple(out.combos), cursor, layout):
             out.grow(int(cursor[COUNT]))
         out.count = int(cursor[COUNT])
 
