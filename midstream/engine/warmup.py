@@ -101,6 +101,7 @@ def _evict_entries() -> None:
         state = JoinState((0, 1), {("key",): access})
         state.store(Combos(np.column_stack((ids, ids)), ids, ids + 9), {("key",): ids})
         state.evict(0, ids[:2])
+        state.find_members(("key",), 0, ids[2:], ids[2:])
         state.purge(0, {0: 1, 1: 1})
 
 
@@ -145,6 +146,7 @@ def _hold_rows() -> None:
     index.probe_held(ids, single, Block(2, 64).combos, new_cursor(), Layout(0, 1), rows.held(), filter)
     index.find_held(ids, rows.held(), filter)
     rings.find_live(pairs, 0, ids[:2], np.empty(4, np.bool_))
+    partition.split(ids, ids[:1], False, ids[:2] - 1, pairs, Block(2, 4).combos, np.empty(4, np.int64))
     for matrix in (pairs.rows, pairs.rows[:, :1]):
         distinct.find_distinct_rows(matrix)
     state = JoinState((0, 1), {("key",): Access.HASH})

@@ -1,4 +1,4 @@
-"""Rows -> cells: coordinates from codes, and a stable sort by cell in two passes.
+"""Rows -> cells: coordinates from codes, and a stable sort by cell, or by the class of a code, in two passes.
 
 The function of `add_coordinates` may never change: rows that a checkpoint keeps were routed by it.
 """
@@ -60,3 +60,44 @@ def group(cells, count):
         order[free[cell]] = i
         free[cell] += 1
     return order, begins
+
+
+@kernel
+def split(codes, bounds, are_exact, way_of_class, combos, parted, parted_codes):
+    """Write combinations and their codes elsewhere, by the way that the class of each takes; where each way begins.
+
+    The class of a code is how many of the `bounds`, which are sorted, are at most the code; if they `are_exact`, it is
+    0 unless the code is one of them. The last of the beginnings is the end.
+    """
+    rows, starts, ends = combos
+    parted_rows, parted_starts, parted_ends = parted
+    width = rows.shape[1]
+    begins = np.zeros(way_of_class.max() + 2, np.int64)
+    ways = np.empty(codes.size, np.int64)
+    for i in range(codes.size):
+        code = codes[i]
+        number = 0
+        high = bounds.size
+        while number < high:
+            middle = (number + high) // 2
+            if bounds[middle] <= code:
+                number = middle + 1
+            else:
+                high = middle
+        if are_exact and (number == 0 or bounds[number - 1] != code):
+            number = 0
+        way = way_of_class[number]
+        ways[i] = way
+        begins[way + 1] += 1
+    for way in range(begins.size - 1):
+        begins[way + 1] += begins[way]
+    free = begins.copy()
+    for i in range(codes.size):
+        place = free[ways[i]]
+        free[ways[i]] = place + 1
+        for k in range(width):
+            parted_rows[place, k] = rows[i, k]
+        parted_starts[place] = starts[i]
+        parted_ends[place] = ends[i]
+        parted_codes[place] = codes[i]
+    return begins

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from midstream.kernels import partition
+from midstream.kernels.types import Combos
 
 from .twins import INT64S, Ints, ints, naive_mix
 
@@ -73,3 +74,29 @@ def test_groups_are_stable(rows: int, count: int) -> None:
     assert order.tolist() == expected
     ordered = [int(cells[place]) for place in expected]
     assert begins.tolist() == [bisect.bisect_left(ordered, cell) for cell in range(count + 1)]
+
+
+@pytest.mark.parametrize("are_exact", [False, True])
+def test_combinations_split_by_the_class_of_a_code(are_exact: bool) -> None:
+    rng = np.random.default_rng(3)
+    bounds, way_of_class = ints(-3, 5, 20), ints(0, 1, 0, 2)
+    for size in (0, 1, 200):
+        codes, rows = rng.integers(-10, 30, size), rng.integers(0, 1_000, (size, 2))
+        combos = Combos(rows, rng.integers(0, 9, size), rng.integers(9, 99, size))
+        parted, parted_codes = Combos(*(np.empty_like(array) for array in combos)), np.empty_like(codes)
+        begins = partition.split(codes, bounds, are_exact, way_of_class, combos, parted, parted_codes)
+        order = []
+        for way in range(3):
+            assert begins[way] == len(order)
+            order += [at for at, code in enumerate(codes.tolist()) if naive_way(code, are_exact) == way]
+        assert begins.tolist()[-1] == len(order) == size
+        for array, found in zip((*combos, codes), (*parted, parted_codes), strict=True):
+            assert (array[order] == found).all()
+
+
+def naive_way(code: int, are_exact: bool) -> int:
+    """The way of a code's class among classes that begin at -3, 5 and 20, or are these very codes."""
+    bounds = [-3, 5, 20]
+    if are_exact:
+        return [0, 1, 0, 2][bounds.index(code) + 1 if code in bounds else 0]
+    return [0, 1, 0, 2][bisect.bisect_right(bounds, code)]

@@ -28,6 +28,7 @@ from midstream.engine.routing.policy import Field
 from midstream.engine.routing.rank import Rank
 from midstream.engine.routing.report import RoutingReport
 from midstream.engine.routing.router import Order, Router
+from midstream.engine.routing.ways import Ways
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import Combos
 from midstream.plan.nodes import Join, Leaf, Node, quoted
@@ -84,6 +85,7 @@ class StemsExecutor:
         self._routes: dict[tuple[int, ...], Route] = {}
         #: The route of each input and class of rows.
         self._ways: dict[int, list[Route]] = {}
+        self._splits: dict[int, Ways[Route]] = {}
         self._lay_routes()
 
     def _lay_routes(self) -> None:
@@ -97,6 +99,7 @@ class StemsExecutor:
                     known = before.get(visits)
                     self._routes[visits] = known or Route(self._query, (start,), visits[1:], self._windows)
                 self._ways[start].append(self._routes[visits])
+            self._splits[start] = Ways(self._ways[start], self.router.classes)
 
     def _visits(self, start: int, order: Order) -> tuple[int, ...]:
         """The other inputs in the order in which rows of one are to visit them."""
@@ -135,7 +138,7 @@ class StemsExecutor:
         for number in sorted(first_new):
             # Rows of inputs with higher numbers have not entered yet, as far as this route is concerned.
             before = {other: first for other, first in first_new.items() if other > number}
-            for route, delta in self.router.split(self._ways[number], deltas[number]):
+            for route, delta in self._splits[number].split(deltas[number]):
                 yield from self._results(route, delta, before)
 
     def _results(self, route: Route, delta: Delta, before: Mapping[int, int]) -> Iterator[Combos]:

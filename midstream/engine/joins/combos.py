@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
+from midstream.kernels import partition
 from midstream.kernels import rings as kernels
 from midstream.kernels.distinct import find_distinct_rows
 from midstream.kernels.types import LARGEST, Combos
@@ -22,6 +24,9 @@ OF_OTHERS = LARGEST
 class Delta:
     """Combinations over some inputs, `inputs[k]` being the input of column k, with key codes looked up once."""
 
+    #: The first id of new rows, which follow each other; None of other combinations.
+    first_new: int | None = None
+
     def __init__(self, inputs: tuple[int, ...], combos: Combos, windows: Sequence[BaseWindow]):
         self.inputs = inputs
         self.combos = combos
@@ -35,6 +40,7 @@ class Delta:
         ids = np.arange(first, first + len(rows)).reshape(-1, 1)
         delta = cls((number,), Combos(ids, rows.starts, rows.ends), windows)
         delta._codes, delta._band_codes = rows.codes, rows.band_codes
+        delta.first_new = first
         return delta
 
     def begin_at(self, horizon: int) -> Delta:
@@ -74,6 +80,18 @@ class Delta:
             return self.with_combos(Combos(*(array[places[0] : places[-1] + 1] for array in self.combos)))
         return self.with_combos(select(self.combos, places))
 
+    def split(self, key_class: int, bounds: Ints, are_exact: bool, way_of_class: Ints) -> list[Delta]:
+        """The combinations of each way, by the code of a key class that they have; see the kernel."""
+        codes = self.codes(key_class)
+        parted, parted_codes = _allocate(self.combos.rows.shape[1], len(codes)), np.empty(len(codes), np.int64)
+        begins = partition.split(codes, bounds, are_exact, way_of_class, self.combos, parted, parted_codes).tolist()
+        parts = []
+        for begin, end in pairwise(begins):
+            part = self.with_combos(Combos(*(array[begin:end] for array in parted)))
+            part._codes[key_class] = parted_codes[begin:end]
+            parts.append(part)
+        return parts
+
     def with_combos(self, combos: Combos) -> Delta:
         """Other combinations of the same inputs."""
         return Delta(self.inputs, combos, self._windows)
@@ -89,10 +107,12 @@ class Delta:
 
     def codes(self, key_class: int) -> Ints:
         """The code of a key class in each combination; the inputs that have the class agree on it."""
-        if key_class not in self._codes:
+        known = self._codes.get(key_class)
+        if known is None:
             column = next(at for at, number in enumerate(self.inputs) if key_class in self._windows[number].codes)
-            self._codes[key_class] = self._gather(self._windows[self.inputs[column]].codes[key_class], column)
-        return self._codes[key_class]
+            known = self._gather(self._windows[self.inputs[column]].codes[key_class], column)
+            self._codes[key_class] = known
+        return known
 
     def has_codes(self, key_class: int) -> bool:
         """Whether one of the inputs has the key class."""
@@ -100,6 +120,8 @@ class Delta:
 
     def keys(self, classes: tuple[int, ...]) -> Ints:
         """The code of a composite key."""
+        if len(classes) == 1:
+            return self.codes(classes[0])
         return composite([self.codes(number) for number in classes])
 
     def band_codes(self, band: int, number: int) -> Ints:
@@ -141,7 +163,8 @@ class Block:
 
     def content(self) -> Combos:
         """What has been written, as a view."""
-        return Combos(*(array[: self.count] for array in self.combos))
+        (rows, starts, ends), count = self.combos, self.count
+        return Combos(rows[:count], starts[:count], ends[:count])
 
     def take(self, found: Block, columns: Sequence[int] | Ints) -> Iterator[None]:
         """Move everything here from another block, its columns in this order; it fits in when this one is empty.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,11 +40,13 @@ class KeyClasses:
         >>> KeyClasses(0, heavy=(5, 7)).of_codes(np.array([3, 7, 5])).tolist()
         [0, 2, 1]
         """
-        if not self.heavy:
-            return np.searchsorted(np.array(self.bounds, np.int64), codes, side="right")
-        heavy = np.array(self.heavy, np.int64)
-        places = np.minimum(np.searchsorted(heavy, codes), len(heavy) - 1)
-        return np.where(heavy[places] == codes, places + 1, 0)
+        found = np.searchsorted(self.values, codes, side="right")
+        return np.where(self.values[found - 1] == codes, found, 0) if self.heavy else found
+
+    @cached_property
+    def values(self) -> Ints:
+        """The bounds, or the heavy keys, in their order."""
+        return np.array(self.bounds or self.heavy, np.int64)
 
     def of(self, delta: Delta) -> Ints | None:
         """The class of each combination; None if they do not have the key: all are class 0."""

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from midstream.engine.joins.combos import Delta
 from midstream.engine.routing.classes import KeyClasses
 from midstream.engine.routing.counts import Direction
 from midstream.engine.routing.edges import Edge
 from midstream.engine.routing.policy import Decision, Field, Policy, Weights
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.report import RoutingReport, StreamRouting, describe_reason
-from midstream.kernels.partition import group
 from midstream.plan.tree import Plan
 
 #: All directions, the one that is taken first at the front.
 Order = tuple[Direction, ...]
-Way = TypeVar("Way", bound=Hashable)
 
 
 class Router:
@@ -54,19 +48,6 @@ class Router:
         """The number of the class with the largest share."""
         shares = self.shares
         return max(range(len(shares)), key=lambda number: shares[number])
-
-    def split(self, ways: Sequence[Way], delta: Delta) -> Sequence[tuple[Way, Delta]]:
-        """The combinations that take each way, where each class of rows has its own; what goes one way is together."""
-        numbers = None
-        if self.classes is not None and len(set(ways)) > 1:
-            numbers = self.classes.of(delta)
-        if numbers is None:
-            return ((ways[0], delta),)
-        apart = list(dict.fromkeys(ways))
-        way_of_class = np.array([apart.index(way) for way in ways])
-        order, begins = group(way_of_class[numbers], len(apart))
-        parts = [(way, order[begins[at] : begins[at + 1]]) for at, way in enumerate(apart)]
-        return [(way, delta.at(places)) for way, places in parts if len(places)]
 
     def decide(self) -> bool:
         """Decide for the next chunk; whether an order is another than before."""

@@ -28,6 +28,7 @@ from midstream.engine.routing.policy import Field
 from midstream.engine.routing.report import RoutingReport
 from midstream.engine.routing.router import Router
 from midstream.engine.routing.trees import TreeSearch
+from midstream.engine.routing.ways import Ways
 from midstream.plan.nodes import notation_of
 from midstream.plan.tree import Plan
 
@@ -56,7 +57,7 @@ class Guide:
         #: Those of the last decision, by what they were made of: most classes go on as before.
         self._made: dict[tuple[object, ...], Routing] = {}
         #: The way over the next edge, for each class of rows, by the inputs that are joined.
-        self._ways: dict[frozenset[int], tuple[Crossing, ...]] = {}
+        self._ways: dict[frozenset[int], Ways[Crossing]] = {}
         self.mover: Mover | None = None
         self._stages: Stages | None = None
         self._trees: TreeSearch | None = None
@@ -115,8 +116,9 @@ class Guide:
         ways = self._ways.get(joined)
         if ways is None:
             edges = (routing.next_edge(joined) for routing in self.routings)
-            ways = self._ways[joined] = tuple(self._store.crossing(joined, edge) for edge in edges)
-        return self.router.split(ways, delta)
+            crossings = [self._store.crossing(joined, edge) for edge in edges]
+            ways = self._ways[joined] = Ways(crossings, self.router.classes)
+        return ways.split(delta)
 
     def _follow(self, mover: Mover) -> None:
         """Find out what has to move under the routings of now, and move it if that is done at once."""
