@@ -115,6 +115,24 @@ def evict(ring, column, chosen, base):
 
 
 @kernel
+def find_rows(ring, column, chosen, base):
+    """The ids of the entries whose row in a column is chosen, as `evict` has it; evicted ones are left out."""
+    _, ends, members, head, tail = ring
+    mask = ends.size - 1
+    found = np.empty(64, np.int64)
+    count = 0
+    for entry in range(head, tail):
+        slot = entry & mask
+        place = members[slot, column] - base
+        if place >= 0 and place < chosen.size and chosen[place] and ends[slot] != EVICTED:
+            if count == found.size:
+                found = np.concatenate((found, np.empty(count, np.int64)))
+            found[count] = entry
+            count += 1
+    return found[:count].copy()
+
+
+@kernel
 def living(ring, horizon, first_rows):
     """The ids of the entries that are not dead; the horizon is after the end of evicted ones."""
     mask = ring.ends.size - 1

@@ -25,7 +25,7 @@ import numpy as np
 from midstream.kernels import rings as kernels
 from midstream.kernels.types import EARLIEST, EVICTED, FIRST_ID, Combos, Ring
 from midstream.state import rings
-from midstream.state.indexes import HashIndex, Ints, SortedIndex
+from midstream.state.indexes import Flags, HashIndex, Ints, SortedIndex
 from midstream.state.meter import Meter
 from midstream.state.missing import Missing
 from midstream.state.window import Renumbering
@@ -36,6 +36,8 @@ Signature: TypeAlias = tuple[object, ...]
 _SAMPLES = 32
 _LEAST_MOVES = 64
 _EVICTED_SHARE = 1 / 4
+#: Up to so many slots for each row that is looked for, one pass over the ring takes less than following their keys.
+_SCANNED_A_ROW = 16
 
 
 class Access(enum.Enum):
@@ -127,6 +129,11 @@ class JoinState:
         return len(self._starts)
 
     @property
+    def has_evicted(self) -> bool:
+        """Whether slots of the ring are taken by entries that were evicted."""
+        return self._evicted > 0
+
+    @property
     def has_hash_index(self) -> bool:
         """Whether there is a hash index, whose memory another state could use."""
         return any(isinstance(index, HashIndex) for index in self.indexes.values())
@@ -192,10 +199,7 @@ class JoinState:
         """
         if len(rows) == 0:
             return 0
-        base = int(rows.min())
-        chosen = np.zeros(int(rows.max()) - base + 1, np.bool_)
-        chosen[rows - base] = True
-        ids = kernels.evict(self.ring(), self.inputs.index(number), chosen, base)
+        ids = kernels.evict(self.ring(), self.inputs.index(number), *_choose(rows))
         self._index_evicted(ids)
         return len(ids)
 
@@ -246,6 +250,9 @@ class JoinState:
     def find_members(self, signature: Signature, number: int, rows: Ints, keys: Ints) -> Ints:
         """The ids of the entries that have one of these rows of an input; `keys` are the rows' under an index."""
         column, index = self.inputs.index(number), self.indexes.get(signature)
+        if len(rows) and self.slots < _SCANNED_A_ROW * len(rows):
+            scanned: Ints = kernels.find_rows(self.ring(), column, *_choose(rows))
+            return scanned
         if isinstance(index, HashIndex):
             return index.find_members(self.ring(), column, rows, keys)
         found = self.ids()
@@ -409,3 +416,11 @@ class JoinState:
         for index in self.indexes.values():
             size += index.nbytes
         return size + self.missing.nbytes if self.missing else size
+
+
+def _choose(rows: Ints) -> tuple[Flags, int]:
+    """Flags of rows, from the lowest on, and which that is."""
+    base = int(rows.min())
+    chosen = np.zeros(int(rows.max()) - base + 1, np.bool_)
+    chosen[rows - base] = True
+    return chosen, base

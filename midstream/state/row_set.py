@@ -94,7 +94,7 @@ class RowSet:
             bits = self._bits[first - self._base : last - self._base]
             self._count += len(bits) - int(np.count_nonzero(bits))
             bits[:] = True
-            self._settle()
+            self._drop_bits()
 
     def add(self, ids: Ints) -> None:
         """Add ids, in any order and perhaps some of them twice."""
@@ -108,7 +108,7 @@ class RowSet:
             self.low = self.high = lowest
         self._reach(lowest, highest + 1)
         self._count += kernels.add(self._bits, self._base, ids)
-        self._settle()
+        self._drop_bits()
 
     def discard(self, ids: Ints) -> None:
         """Take ids out; those that are not in it stay out."""
@@ -136,10 +136,11 @@ class RowSet:
             return
         if self.is_run:
             self._count = self.high - head
-        else:
-            self._count -= int(np.count_nonzero(self._bits[self.low - self._base : head - self._base]))
-        self.low = head
-        self._settle()
+            self.low = head
+            return
+        self._count -= int(np.count_nonzero(self._bits[self.low - self._base : head - self._base]))
+        self.low = head + int(np.argmax(self._bits[head - self._base : self.high - self._base]))
+        self._drop_bits()
 
     def renumber(self, renumbering: Renumbering) -> None:
         """The rows of the window have new ids."""
@@ -181,12 +182,16 @@ class RowSet:
         self.low, self.high = low, high
 
     def _settle(self) -> None:
-        """Begin at the first id and end at the last; a set without gaps needs no bitmap."""
+        """After ids were taken out, begin at the first id that is left and end at the last."""
         if self._count == 0:
             self._clear()
-        elif len(self._bits):
-            bits = self._bits[self.low - self._base : self.high - self._base]
-            self.high -= int(np.argmax(bits[::-1]))
-            self.low += int(np.argmax(bits))
-            if self.is_run:
-                self._bits = _NO_BITS
+            return
+        bits = self._bits[self.low - self._base : self.high - self._base]
+        self.high -= int(np.argmax(bits[::-1]))
+        self.low += int(np.argmax(bits))
+        self._drop_bits()
+
+    def _drop_bits(self) -> None:
+        """A set without gaps needs no bitmap."""
+        if self.is_run:
+            self._bits = _NO_BITS

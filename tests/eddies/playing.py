@@ -62,6 +62,7 @@ class Play:
         changes: float = 0.1,
         audits: bool = True,
         limits: float = 0.0,
+        lasting: float = 0.0,
     ):
         self.rng = random.Random(f"eddies {seed}")
         self.auditing = random.Random(f"audits {seed}")
@@ -71,6 +72,8 @@ class Play:
         self.count = self.rng.choice([3, 4]) if self.kind != "ring" else 4
         self.streams = STREAMS[: self.count]
         windows = {name: self.rng.choice(WINDOWS if self.rng.random() < 0.3 else WINDOWS[:3]) for name in self.streams}
+        if random.Random(f"lasting {seed}").random() < lasting:
+            windows = dict.fromkeys(self.streams, "UNBOUNDED")
         # In some runs so many rows come that new ones take the places of dead ones in their window.
         self.most, self.keys = random.Random(f"sizes {seed}").choice([(3, 3), (3, 3), (9, 8)])
         self.audits = audits and self.most == 3 and not any("ROWS" in window for window in windows.values())
@@ -217,13 +220,13 @@ def sort_rows(table: pa.Table) -> list[tuple[object, ...]]:
 
 
 @eager()
-def play(first: int, count: int, **options: float) -> Tally:
+def play(first: int, count: int, pushes: int = 25, **options: float) -> Tally:
     """So many runs; the first that fails is told by its number."""
     tally = Tally()
     for seed in range(first, first + count):
         try:
             with tight() if "limits" in options else contextlib.nullcontext():
-                Play(seed, tally, **options).check()  # type: ignore[arg-type]
+                Play(seed, tally, **options).check(pushes)  # type: ignore[arg-type]
         except AssertionError as problem:
             raise AssertionError(f"play {seed}: {problem}") from problem
     return tally

@@ -27,6 +27,17 @@ def test_limits_of_memory_cannot_be_seen_in_the_output() -> None:
     assert tally.results > 300 and tally.evicted > 100 and tally.switched_off > 10 and tally.entries > 300
 
 
+def test_moves_where_nothing_expires_cannot_be_seen_either() -> None:
+    tally = play(30_000, 8, pushes=6, lasting=1.0)
+    assert tally.results > 300 and tally.entries > 300 and tally.promoted > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(4))
+def test_moves_where_nothing_expires_cannot_be_seen_in_many_outputs(block: int) -> None:
+    play(400_000 + 1_000 * block, 100, pushes=6, lasting=1.0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(10))
 def test_limits_of_memory_cannot_be_seen_in_many_outputs(block: int) -> None:

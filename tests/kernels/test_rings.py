@@ -122,6 +122,7 @@ def test_evicted_entries_are_ended_once(seed: int, size: int) -> None:
             for entry_id, (_, _, end, members) in before.items()
             if end != EVICTED and members[column] in rows & set(range(1, 10))
         ]
+        assert rings.find_rows(ring, column, chosen, base).tolist() == wanted
         assert rings.evict(ring, column, chosen, base).tolist() == wanted
         for entry_id, (key, start, end, members) in before.items():
             assert entry(ring, keys, entry_id) == (key, start, EVICTED if entry_id in wanted else end, members)

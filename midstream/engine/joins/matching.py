@@ -8,7 +8,7 @@ from midstream.engine.joins.access import Path, Step, Store
 from midstream.engine.joins.checks import Checks
 from midstream.engine.joins.combos import Block, Delta
 from midstream.kernels.types import COUNT, VISITED, Layout, Ring
-from midstream.state.indexes import new_cursor
+from midstream.state.indexes import Ints, new_cursor
 
 
 def join_with(
@@ -26,15 +26,32 @@ def join_in_steps(steps: Iterable[Step], checks: Checks, block: Block) -> Genera
     visited = 0
     for step in steps:
         cursor = new_cursor()
-        while True:
-            cursor[COUNT] = block.count
-            is_done = step(block.combos, cursor)
-            checks.apply(block, int(cursor[COUNT]))
-            if is_done:
-                visited += int(cursor[VISITED])
-                break
-            if block.is_half_full and block.may_grow:
-                block.grow()
-            elif block.is_half_full:
-                yield
+        while not _take_step(step, cursor, checks, block):
+            yield
+        visited += int(cursor[VISITED])
     return visited
+
+
+def join_all_in_steps(steps: Iterable[Step], checks: Checks, block: Block) -> int:
+    """As `join_in_steps`, into a block that has no largest size and grows instead of being emptied."""
+    visited = 0
+    for step in steps:
+        cursor = new_cursor()
+        is_done = _take_step(step, cursor, checks, block)
+        assert is_done, "only a block with a largest size has to be emptied"
+        visited += int(cursor[VISITED])
+    return visited
+
+
+def _take_step(step: Step, cursor: Ints, checks: Checks, block: Block) -> bool:
+    """Go on with a step; whether it is at its end. If not, the block has to be emptied."""
+    while True:
+        cursor[COUNT] = block.count
+        is_done = step(block.combos, cursor)
+        checks.apply(block, int(cursor[COUNT]))
+        if is_done:
+            return True
+        if block.is_half_full:
+            if not block.may_grow:
+                return False
+            block.grow()

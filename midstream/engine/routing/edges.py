@@ -26,6 +26,14 @@ class Edge:
     classes: tuple[int, ...] = ()
     band: int | None = None
 
+    def __post_init__(self) -> None:
+        # Edges are looked up several times in every chunk.
+        object.__setattr__(self, "_hash", hash((self.left, self.right, self.classes, self.band)))
+
+    def __hash__(self) -> int:
+        found: int = self._hash  # type: ignore[attr-defined]
+        return found
+
     @property
     def directions(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """From either end to the other."""

@@ -23,7 +23,7 @@ from midstream.engine.executors.eddy.guide import Guide
 from midstream.engine.executors.eddy.moving import Mover
 from midstream.engine.executors.eddy.rule import insert
 from midstream.engine.executors.eddy.sizes import stair_stats
-from midstream.engine.executors.eddy.store import Crossing, StairStore
+from midstream.engine.executors.eddy.store import Crossing, Hop, StairStore
 from midstream.engine.executors.known_rows import KnownRows
 from midstream.engine.executors.protocol import Evicting, ExecutorKind, FillCounts, HandedOver, IndexUsed
 from midstream.engine.joins.combos import Block, Delta, emit, make_block
@@ -203,7 +203,8 @@ class EddyExecutor:
         sent: Block | None = None
         while True:
             for crossing, part in self.guide.split(joined, delta):
-                yield from self._send_over(crossing, part, in_flight, results, spare)
+                for hop in self._send_over(crossing, part, in_flight, spare):
+                    yield from hop.matches(part, results)
             if sent is not None:
                 spare.give_back(sent)
             while in_flight:
@@ -218,28 +219,28 @@ class EddyExecutor:
             delta = Delta(self.store.order(joined), sent.content(), self._windows)
 
     def _send_over(
-        self,
-        crossing: Crossing,
-        delta: Delta,
-        in_flight: dict[frozenset[int], Block],
-        results: Block,
-        spare: _SpareBlocks,
-    ) -> Iterator[None]:
-        """Store combinations at their end of an edge and probe the other; what comes of it is in flight or a result."""
+        self, crossing: Crossing, delta: Delta, in_flight: dict[frozenset[int], Block], spare: _SpareBlocks
+    ) -> list[Hop]:
+        """Store combinations at their end of an edge and probe the other; what comes of it is in flight.
+
+        The hops that lead to results are left to the caller.
+        """
         insert(self.store, crossing.own, delta)
-        crossing.dual.probes += len(delta)
-        self.guide.settle(crossing.dual, delta)
+        dual = crossing.dual
+        dual.probes += len(delta)
+        self.guide.settle(dual, delta)
+        last: list[Hop] = []
         for hop in crossing.hops():
             if hop.target == self._inputs:
-                yield from hop.matches(delta, results)
+                last.append(hop)
                 continue
             block = in_flight.get(hop.target)
             if block is None:
                 block = in_flight[hop.target] = spare.take(len(hop.target), max(hop.least_block, 2 * len(delta)))
             before = block.count
-            for _ in hop.matches(delta, block):
-                raise AssertionError("only a block with a largest size has to be emptied")
-            self.guide.count_found(crossing.dual, hop.entries, block.count - before)
+            hop.find_all(delta, block)
+            self.guide.count_found(dual, hop.entries, block.count - before)
+        return last
 
     def purge(self, horizon: int) -> None:
         """Forget what can never matter again, after the windows have forgotten their rows."""

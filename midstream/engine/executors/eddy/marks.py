@@ -40,7 +40,7 @@ class Marks:
         count = 0
         for column, number in enumerate(delta.inputs):
             rows = self._rows[number]
-            if len(rows):
+            if len(rows) and (delta.first_new is None or delta.first_new < rows.high):
                 found = np.zeros(len(delta), np.bool_) if found is None else found
                 count = rows.mark(delta.combos.rows[:, column], found)
         return found if count else None

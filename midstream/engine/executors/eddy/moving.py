@@ -81,9 +81,9 @@ class Mover:
     def forget_dead(self) -> None:
         """Give up states of misplaced combinations that have all expired; they have just been purged."""
         for stair in self._in_order:
-            wanted = self.wanted_by(stair)
-            for inputs, state in list(stair.states.items()):
-                if inputs not in wanted and len(state) == 0:
+            empty = [inputs for inputs, state in stair.states.items() if len(state) == 0]
+            for inputs in empty:
+                if inputs not in self.wanted_by(stair):
                     del stair.states[inputs]
 
     def settle(self, stair: Stair, delta: Delta) -> None:

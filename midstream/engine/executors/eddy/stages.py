@@ -83,7 +83,7 @@ class Stages:
     def settle(self, stair: Stair) -> None:
         """Before a STAIR is probed, move what has been paid for; where only a loop leads to entries, of any STAIR."""
         account = self._accounts[stair]
-        if account.rows < self.least_rows:
+        if account.lost <= 0 or account.rows < self.least_rows:
             return
         moved, found = self._mover.rows_moved, self._mover.found
         if self._mover.is_found_by_key(stair):

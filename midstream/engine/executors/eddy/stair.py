@@ -44,6 +44,7 @@ class Stair:
         if isinstance(self.path, HashPath) and not self.window.may_be_indexed(edge.classes, INDEXED_AT_ONCE):
             self.row_path = HashPath(query, (stream,), edge.classes[:1], windows)
         self._windows = windows
+        self._expires = not all(window.layout.window.never_ends for window in windows)
         self._filter: KeyFilter | None = None
 
     @property
@@ -59,7 +60,12 @@ class Stair:
     def store(self, delta: Delta) -> None:
         """Add entries, none of which is there in any form."""
         if len(delta.inputs) == 1:
-            self.add_rows(delta.ids)
+            if delta.first_new is None:
+                self.rows.add(delta.ids)
+            else:
+                self.rows.add_run(delta.first_new, delta.first_new + len(delta))
+            if self._filter is not None:
+                self._filter.add(self.row_path.keys(delta))
             return
         inputs = frozenset(delta.inputs)
         state = self.states.get(inputs)
@@ -127,10 +133,11 @@ class Stair:
         return np.unique(path.index(store).find(store.ring(), *path.ranges(delta)))
 
     def purge(self, horizon: int, heads: Mapping[int, int]) -> None:
-        """Forget what can never matter again."""
+        """Forget what can never matter again: what has expired, if anything does, and what was removed."""
         self.rows.forget(heads[self.stream])
         for state in self.states.values():
-            state.purge(horizon, heads)
+            if self._expires or state.has_evicted:
+                state.purge(horizon, heads)
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         """The rows of an input's window have new ids."""

@@ -6,7 +6,7 @@ sent on together. It is the order in which the first of them came up.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from midstream.cql.model import Query
 from midstream.engine.executors.eddy.marks import Marks
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.protocol import IndexUsed
-from midstream.engine.joins.access import HashPath
-from midstream.engine.joins.checks import Mask, checks_of_join
+from midstream.engine.joins.access import HashPath, Step
+from midstream.engine.joins.checks import Checks, Mask, checks_of_join
 from midstream.engine.joins.combos import Block, Delta, heads_of
-from midstream.engine.joins.matching import join_in_steps, join_with
+from midstream.engine.joins.matching import join_all_in_steps, join_in_steps
 from midstream.engine.joins.nodes import least_block
 from midstream.engine.routing.edges import Edge
 from midstream.kernels.rings import find_live
@@ -51,7 +51,8 @@ class StairStore:
 
     def order(self, inputs: frozenset[int]) -> tuple[int, ...]:
         """The order of the columns of combinations of these inputs."""
-        return self._orders.setdefault(inputs, tuple(sorted(inputs)))
+        order = self._orders.get(inputs)
+        return self._orders.setdefault(inputs, tuple(sorted(inputs))) if order is None else order
 
     def set_orders(self, plan: Plan, edges: Sequence[Edge]) -> None:
         """Have the columns in the order in which hops along these edges, one for each join of a plan, put them."""
@@ -71,8 +72,9 @@ class StairStore:
 
     def make_hop(self, joined: frozenset[int], stair: Stair, entries: frozenset[int]) -> Hop:
         """How combinations of the inputs `joined` are joined with those entries of a STAIR that have these inputs."""
-        hop = Hop(self._query, self.windows, self.order(joined), stair, self.order(entries))
-        hop.order = self._orders.setdefault(joined | entries, hop.inputs)
+        order = self._orders.get(joined | entries)
+        hop = Hop(self._query, self.windows, self.order(joined), stair, self.order(entries), order)
+        self._orders.setdefault(hop.target, hop.inputs)
         return hop
 
     def restore(self, since: Mapping[int, int] | None = None) -> None:
@@ -153,7 +155,7 @@ class Hop:
     """The step of combinations, columns in the order `probing`, to entries of a STAIR, columns in the order `entries`.
 
     What it finds has the columns `inputs`: those of the side of the edge's left end come first, whoever probes. They
-    are wanted in the order `order`.
+    are wanted in the order `order`, or as they come.
     """
 
     def __init__(
@@ -163,16 +165,21 @@ class Hop:
         probing: tuple[int, ...],
         stair: Stair,
         entries: tuple[int, ...],
+        order: tuple[int, ...] | None = None,
     ):
         edge = stair.edge
         is_left = stair.stream == edge.left
         left, right = (entries, probing) if is_left else (probing, entries)
-        self.inputs = self.order = left + right
+        self.inputs = left + right
+        self.order = self.inputs if order is None else order
+        self._columns = [self.inputs.index(number) for number in self.order]
         self.target = frozenset(self.inputs)
         self.least_block = least_block(stair.path)
         self._layout = Layout(0, len(entries)) if is_left else Layout(len(probing), 0)
         self._checks = checks_of_join(query, left, right, edge.band, windows, edge.classes)
         self._stair, self.entries = stair, frozenset(entries)
+        self._is_alone = self.entries == stair.alone
+        self._meter = stair.window.meter
         self._windows = windows
 
     def matches(self, delta: Delta, block: Block) -> Generator[None, None, None]:
@@ -180,39 +187,49 @@ class Hop:
 
         Yields whenever the block has to be emptied.
         """
+        steps, checks = self._steps(delta)
         if self.order == self.inputs:
-            yield from self._found(delta, block)
+            visited = yield from join_in_steps(steps, checks, block)
+            self._meter.slots_visited += visited
             return
         capacity = len(block.combos.starts)
         found = Block(len(self.inputs), capacity, capacity)
-        columns = [self.inputs.index(number) for number in self.order]
-        for _ in self._found(delta, found):
-            yield from block.take(found, columns)
-        yield from block.take(found, columns)
+        joining = join_in_steps(steps, checks, found)
+        while True:
+            try:
+                next(joining)
+            except StopIteration as end:
+                self._meter.slots_visited += end.value
+                break
+            yield from block.take(found, self._columns)
+        yield from block.take(found, self._columns)
 
-    def _found(self, delta: Delta, block: Block) -> Generator[None, None, None]:
+    def find_all(self, delta: Delta, block: Block) -> None:
+        """As `matches`, into a block that has no largest size."""
+        steps, checks = self._steps(delta)
+        if self.order == self.inputs:
+            self._meter.slots_visited += join_all_in_steps(steps, checks, block)
+            return
+        found = Block(len(self.inputs), max(self.least_block, 2 * len(delta)))
+        self._meter.slots_visited += join_all_in_steps(steps, checks, found)
+        for _ in block.take(found, self._columns):
+            raise AssertionError("only a block with a largest size has to be emptied")
+
+    def _steps(self, delta: Delta) -> tuple[Iterable[Step], Checks]:
+        """What leads a delta to the entries, and what has to be tested on the way."""
         stair = self._stair
-        if self.entries == stair.alone:
-            visited = yield from self._found_rows(delta, block)
-        else:
+        if not self._is_alone:
             state = stair.states[self.entries]
-            ring = state.ring()
-            visited = yield from join_with(stair.path, state, ring, delta, self._layout, self._checks, block)
-        stair.window.meter.slots_visited += visited
-
-    def _found_rows(self, delta: Delta, block: Block) -> Generator[None, None, int]:
-        """Join a delta with the rows that stand alone; returns how many slots were visited."""
-        stair, rows, path = self._stair, self._stair.rows, self._stair.row_path
-        if isinstance(path, HashPath) and len(rows) < len(stair.window):
-            step = path.held_step(stair.window, delta, self._layout, rows.held(stair.window.head), stair.find_filter())
-            return (yield from join_in_steps((step,), self._checks, block))
+            return stair.path.steps(state, state.ring(), delta, self._layout), self._checks
+        rows, path, window = stair.rows, stair.row_path, stair.window
+        if isinstance(path, HashPath) and len(rows) < len(window):
+            step = path.held_step(window, delta, self._layout, rows.held(window.head), stair.find_filter())
+            return (step,), self._checks
         checks = self._checks if rows.is_run else self._checks.after(InRows(self._layout.entry_at, rows))
-        ring = stair.window.ring(rows.high, rows.low)
-        return (yield from join_with(path, stair.window, ring, delta, self._layout, checks, block))
+        return path.steps(window, window.ring(rows.high, rows.low), delta, self._layout), checks
 
     def all_matches(self, delta: Delta) -> Delta:
         """Everything that a delta joins with."""
         block = Block(len(self.inputs), max(self.least_block, 2 * len(delta)))
-        for _ in self.matches(delta, block):
-            raise AssertionError("only a block with a largest size has to be emptied")
+        self.find_all(delta, block)
         return Delta(self.order, block.content(), self._windows)
