@@ -28,10 +28,12 @@ def eager() -> Iterator[None]:
     with (
         mock.patch.object(MatchRates, "least_sampled", 1),
         mock.patch.object(MatchRates, "stalled_after", 2),
+        mock.patch.object(MatchRates, "most_patience", 1),
         mock.patch.object(Stages, "least_rows", 1),
         mock.patch.object(TreeSearch, "price", 0.1),
         mock.patch.object(ClassRates, "needed", 4),
         mock.patch.object(Content, "worth", 2.0),
+        mock.patch.object(Content, "clearly_better", 1.0),
         mock.patch.object(Field, "worth", 2.0),
         mock.patch.object(Gauge, "least_checks", 6),
         mock.patch.object(Gauge, "least_sampled", 3),

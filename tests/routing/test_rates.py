@@ -119,6 +119,21 @@ def test_rates_survive_a_snapshot() -> None:
     assert restored.to_json() == rates.to_json() and restored.rate((3, 2)) == 7.0
 
 
+def test_an_input_is_sampled_less_often_while_nothing_surprises() -> None:
+    rates = make_rates()
+    waits = []
+    for _ in range(4):
+        rates.add((0, 1), 128, 128)
+        rates.settle(EDGES, SIZES, [0])
+        waits.append(rates.patience(0))
+    assert waits == [2, 4, 4, 4] and rates.patience(1) == 1
+    restored = MatchRates()
+    restored.from_json(json.loads(json.dumps(rates.to_json())))
+    assert restored.patience(0) == 4
+    rates.add((2, 3), 128, 0)
+    assert rates.patience(0) == 1, "what has changed for one may have changed for others"
+
+
 def test_rank_goes_where_the_fewest_partners_are() -> None:
     router = Router(Rank(), make_field(), make_rates(sr=0.5, st=0.25, tu=4.0))
     assert router.decide()

@@ -41,8 +41,8 @@ class ClassRates:
             return
         classes = self.classes.get(key_class)
         if classes is not None:
-            shares = np.bincount(classes.of_codes(kept), minlength=len(classes)) / len(kept)
-            if classes.heavy or shares.max() <= _TOO_MUCH:
+            largest = np.bincount(classes.of_codes(kept)).max()
+            if classes.heavy or largest <= _TOO_MUCH * len(kept):
                 return
         made = make_classes(key_class, kept, are_numbers)
         if made is not None and made != classes:

@@ -26,6 +26,8 @@ class Content:
     draws = False
     #: Rows are told apart if that leaves at most this share of the work.
     worth = 0.9
+    #: By another key class than the first that is worth it, if that leaves at most this share: not to and fro.
+    clearly_better = 0.75
 
     def decide(self, field: Field, rates: MatchRates) -> Decision:
         known = field.rates(rates)
@@ -41,7 +43,7 @@ class Content:
                 together += share * _expect(field.tree, found, tuple(common.items()))
                 apart += share * _expect(field.tree, found, tuple(own.items()))
             if together and apart / together < least:
-                best, least = Decision(weights, classes), apart / together
+                best, least = Decision(weights, classes), self.clearly_better * apart / together
         return best
 
 

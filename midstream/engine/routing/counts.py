@@ -30,14 +30,17 @@ class Count:
     found: float = 0.0
     settled: float | None = None
 
-    def add(self, rows: int, found: float) -> None:
-        if self._is_surprise(rows, found):
+    def add(self, rows: int, found: float) -> bool:
+        """Count a sample; whether it was a surprise."""
+        is_surprise = self._is_surprise(rows, found)
+        if is_surprise:
             self.sampled = self.found = 0.0
         kept = 0.5 ** (rows / HALF_LIFE)
         sampled, total = self.sampled * kept + rows, self.found * kept + found
         # A large sample counts for no more than many small ones, so that it is forgotten as soon.
         share = min(1.0, 2 * HALF_LIFE / sampled)
         self.sampled, self.found = sampled * share, total * share
+        return is_surprise
 
     def _is_surprise(self, rows: int, found: float) -> bool:
         if self.sampled == 0:

@@ -28,6 +28,8 @@ class MatchRates:
     least_sampled = 32
     #: Chunks without a row after which an input that has had rows is stalled, and after which it is given up.
     stalled_after, stalled_until = 8, 24
+    #: The most that an input waits for its next sample, in multiples of what it waits while rates move.
+    most_patience = 4
 
     def __init__(self, seed: int = 0, cell: int = 0):
         self.seed, self.cell = seed, cell
@@ -41,9 +43,13 @@ class MatchRates:
         self._watches_classes = self.counts_classes = False
         #: Rows of each input that have come since its last sample.
         self.rows_since: dict[int, int] = {}
+        #: By how many times more rows than else come between two samples of an input: rates that stay are seen to stay.
+        self._patience: dict[int, int] = {}
         #: The last chunk in which each input has had rows, and the inputs that have had none for long.
         self._last_seen: dict[int, int] = {}
         self.stalled: frozenset[int] = frozenset()
+        #: Whether an input that has had rows before had none in the last chunk.
+        self._is_silent = True
         #: The inputs that were stalled once and have come back.
         self._came_back: set[int] = set()
 
@@ -59,18 +65,24 @@ class MatchRates:
         """
         self.chunk += 1
         watched = tuple(self._watched)
-        self._watched = {edge: None for edge in watched if inputs.isdisjoint((edge.left, edge.right))}
+        self._watched = {edge: None for edge in watched if edge.left not in inputs and edge.right not in inputs}
         self.counts_classes = self._watches_classes
         self._watches_classes &= bool(self._watched)
-        self._came_back |= {number for number in inputs if self._silence(number) >= self.stalled_after}
-        self._last_seen |= dict.fromkeys(inputs, self.chunk)
+        was_silent, self._is_silent = self._is_silent, not self._last_seen.keys() <= inputs
+        if was_silent:
+            self._came_back |= {number for number in inputs if self._silence(number) >= self.stalled_after}
+        self._last_seen.update(dict.fromkeys(inputs, self.chunk))
+        if was_silent or self._is_silent:
+            self._find_stalled(watched)
+        return watched
+
+    def _find_stalled(self, watched: Sequence[Edge]) -> None:
         stalled = frozenset(
             number for edge in watched for number in (edge.left, edge.right) if self._is_stalled(number)
         )
         if stalled != self.stalled:
             self.stalled = stalled
             self._changes += 1
-        return watched
 
     def _is_stalled(self, number: int) -> bool:
         return self.stalled_after <= self._silence(number) < self.stalled_until
@@ -95,11 +107,22 @@ class MatchRates:
         return 0.0 if count is None else count.sampled
 
     def add(self, direction: Direction, rows: int, found: float) -> None:
-        """So many rows of one input have found so many partners in the window of another."""
-        self._counts.setdefault(direction, Count()).add(rows, found)
+        """So many rows of one input have found so many partners in the window of another.
 
-    def settle(self, edges: Iterable[Edge], sizes: Mapping[int, int]) -> None:
-        """Take over the rates if one has moved; `sizes` are the rows of the windows, by input."""
+        If that is a surprise, all inputs are sampled again soon.
+        """
+        if self._counts.setdefault(direction, Count()).add(rows, found):
+            self._patience = {}
+
+    def patience(self, number: int) -> int:
+        """How many times more rows than else should come before the next sample of an input."""
+        return self._patience.get(number, 1)
+
+    def settle(self, edges: Iterable[Edge], sizes: Mapping[int, int], sampled: Iterable[int] = ()) -> None:
+        """Take over the rates if one has moved; `sizes` are the rows of the windows, by input.
+
+        If none has, the inputs that were `sampled` wait longer for their next sample.
+        """
         self._sizes = sizes
         measured: dict[Direction, float] = {}
         has_moved = False
@@ -114,6 +137,9 @@ class MatchRates:
             self._changes += 1
             for direction, rate in measured.items():
                 self._counts[direction].settled = rate
+        else:
+            for number in sampled:
+                self._patience[number] = min(self.most_patience, 2 * self.patience(number))
 
     def _measure(self, direction: Direction) -> tuple[float, float] | None:
         """The rate, and how many partners it is based on; None if too few rows were sampled."""
@@ -142,6 +168,7 @@ class MatchRates:
             "chunk": self.chunk,
             "counts": counts,
             "rows_since": sorted(self.rows_since.items()),
+            "patience": sorted(self._patience.items()),
             "last_seen": sorted(self._last_seen.items()),
             "came_back": sorted(self._came_back),
             "by_class": self.by_class.to_json(),
@@ -156,4 +183,5 @@ class MatchRates:
         self.by_class.from_json(stored["by_class"])
         self.rows_since, self._last_seen = dict(stored["rows_since"]), dict(stored["last_seen"])
         self._came_back = set(stored["came_back"])
+        self._patience = dict(stored.get("patience", ()))
         self._changes += 1

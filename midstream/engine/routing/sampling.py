@@ -1,8 +1,9 @@
 """Some rows of each chunk probe the windows at the other ends of their edges, and what they find is counted.
 
 A sample costs as much as a small push, so an input is sampled again only after many times the rows of its last sample
-have come. What a row may find has no bound; a sample ends early once it has found or tried enough. Over most edges
-whoever has the key of a row is its partner: then partners are only counted, else they are joined as a probe does.
+have come, and after more of them while no rate moves. What a row may find has no bound; a sample ends early once it has
+found or tried enough. Over most edges whoever has the key of a row is its partner: then partners are only counted, else
+they are joined as a probe does.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ class Sampler:
     def __init__(self, query: Query, windows: Sequence[BaseWindow], rates: MatchRates):
         self._query, self._windows, self._rates = query, windows, rates
         self._probes: dict[tuple[Edge, int], _Probe] = {}
+        #: The edges that are watched, and those of each input among them.
+        self._watched: Sequence[Edge] = ()
+        self._edges: dict[int, Sequence[Edge]] = {}
 
     def see(self, deltas: Mapping[int, Delta]) -> None:
         """The rows of a chunk, which have just entered the windows."""
@@ -55,20 +59,32 @@ class Sampler:
         watched = rates.next_chunk(arrived.keys())
         if not watched:
             return
-        has_sampled = False
+        if watched != self._watched:
+            self._watched, self._edges = watched, {}
+        sampled = []
         for number, delta in arrived.items():
             since[number] = since.get(number, 0) + len(delta)
-            edges = [edge for edge in watched if number in (edge.left, edge.right)]
-            if not edges:
-                continue
-            lately = min(rates.weight((number, edge.other(number))) for edge in edges)
-            size = min(lately, _SAMPLE)
-            if lately < rates.least_sampled or since[number] >= _ROWS_PER_SAMPLED * size * len(edges):
+            edges = self._edges_of(number)
+            if edges and self._is_due(number, edges):
                 since[number] = 0
-                has_sampled = True
+                sampled.append(number)
                 self._sample(delta, number, edges)
-        if has_sampled:
-            rates.settle(watched, {number: len(window) for number, window in enumerate(self._windows)})
+        if sampled:
+            rates.settle(watched, {number: len(window) for number, window in enumerate(self._windows)}, sampled)
+
+    def _edges_of(self, number: int) -> Sequence[Edge]:
+        """The edges of an input that are watched."""
+        edges = self._edges.get(number)
+        if edges is None:
+            edges = self._edges[number] = [edge for edge in self._watched if number in (edge.left, edge.right)]
+        return edges
+
+    def _is_due(self, number: int, edges: Sequence[Edge]) -> bool:
+        """Whether enough rows of an input have come since its last sample."""
+        rates = self._rates
+        lately = min([rates.weight((number, edge.other(number))) for edge in edges])
+        wanted = _ROWS_PER_SAMPLED * min(lately, _SAMPLE) * len(edges) * rates.patience(number)
+        return lately < rates.least_sampled or rates.rows_since[number] >= wanted
 
     def _sample(self, delta: Delta, number: int, edges: Sequence[Edge]) -> None:
         size = min(len(delta), max(_SAMPLE, int(len(delta) * _SHARE)))
