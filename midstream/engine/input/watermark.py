@@ -6,7 +6,6 @@ moves that stream on. Once a watermark for the whole query was given, only given
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -98,6 +97,7 @@ class Watermark:
         self.is_explicit, self.current = stored["is_explicit"], stored["current"]
 
     def copy(self) -> Watermark:
-        twin = copy.copy(self)
+        twin = Watermark(self._delays, self._time_type)
         twin.maxima, twin.given = dict(self.maxima), dict(self.given)
+        twin.is_explicit, twin.current = self.is_explicit, self.current
         return twin
