@@ -74,7 +74,8 @@ class ClassRates:
         """The share of each class in the codes that were sampled lately."""
         classes = self.classes[key_class]
         counts = np.bincount(classes.of_codes(self._codes[key_class]), minlength=len(classes))
-        return [float(count / counts.sum()) for count in counts]
+        shares: list[float] = (counts / counts.sum()).tolist()
+        return shares
 
     def to_json(self) -> dict[str, Any]:
         """What a snapshot keeps."""

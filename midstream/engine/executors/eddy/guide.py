@@ -129,7 +129,19 @@ class Guide:
     def _find_wanted(self, mover: Mover) -> None:
         mover.follow(self.routings, self.router.classes)
         if self._stages is not None:
-            self._stages.follow(mover.wanted())
+            self._stages.follow(mover.wanted(), self._expect_made)
+
+    def _expect_made(self, stair: Stair) -> float:
+        """The combinations that a row of a STAIR should make on its way to what the STAIR wants, by the rates known."""
+        total = 0.0
+        for routing in self.routings:
+            climb = routing.climb(*stair.key)
+            made = 1.0
+            for inputs, via in zip(climb.sets, climb.edges, strict=False):
+                end = via.inner_end(inputs)
+                made *= self._choice.rates.rate((end, via.other(end))) or 0.0
+                total += made
+        return total / len(self.routings)
 
     def switch(self, stair: Stair, off: frozenset[int] | None) -> None:
         """Have only rows alone in a STAIR that was to hold combinations of these inputs; None switches it on again."""

@@ -3,10 +3,11 @@
 A misplaced entry costs something when a probe finds it and what comes out has to be sent on, over an edge that the
 routing would have taken before. So every STAIR has an account of what its misplaced entries have made come up. When a
 small slice is paid for, so many rows are moved before the next probe, the newest first: they stay the longest, and as
-they follow each other, sets of rows stay runs. What nobody probes costs nothing where it is. What a slice turns out to
-have cost is taken from the account, and may leave it in debt: a STAIR whose entries make many combinations when they
-move waits long for the next slice. Nobody knows how long a routing will last; paying like that costs at most about
-twice what somebody would have spent who knew.
+they follow each other, sets of rows stay runs. What a row makes when it moves is expected by the router's rates until
+the first slice has shown it. What nobody probes costs nothing where it is. What a slice turns out to have cost is taken
+from the account, and may leave it in debt: a STAIR whose entries make many combinations when they move waits long for
+the next slice. Nobody knows how long a routing will last; paying like that costs at most about twice what somebody
+would have spent who knew.
 
 A STAIR that is wanted to hold something else again soon after the last time gets more expensive to move, so that a
 routing that goes to and fro does not carry all entries with it.
@@ -14,14 +15,15 @@ routing that goes to and fro does not carry all entries with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from midstream.engine.executors.eddy.moving import Mover
 from midstream.engine.executors.eddy.stair import Stair
 
-#: What moving a row costs beside the combinations that it makes, in such: they take a tenth of a microsecond each.
-_PRICE = 8.0
+#: What moving a row costs beside the combinations that it makes, in such: they take a tenth of a microsecond each. At
+#: half of it, where a routing lasts a few chunks only, more is looked at in moving than is saved.
+_PRICE = 0.6
 #: Chunks within which another wish makes moving more expensive, and the most that it is multiplied by.
 _SOON = 32
 _DEAREST = 64.0
@@ -37,10 +39,9 @@ class _Account:
     price: float = _PRICE
     factor: float = 1.0
 
-    @property
-    def rows(self) -> int:
-        """The rows that have been paid for."""
-        return int(self.lost / (self.factor * self.price))
+    def count_rows(self, overhead: float) -> int:
+        """The rows that have been paid for, beside what any slice costs."""
+        return int((self.lost / self.factor - overhead) / self.price)
 
 
 class Stages:
@@ -48,21 +49,24 @@ class Stages:
 
     #: The fewest rows that are worth a slice.
     least_rows = 512
+    #: What a slice costs beside its rows, in combinations.
+    overhead = 2_048.0
 
     def __init__(self, mover: Mover):
         self._mover = mover
         self._accounts: dict[Stair, _Account] = {}
         self._chunk = 0
-        self.follow(mover.wanted())
+        self.follow(mover.wanted(), lambda stair: 0.0)
 
-    def follow(self, wanted: Mapping[Stair, frozenset[frozenset[int]]]) -> None:
-        """The STAIRs want these sets of inputs from now on."""
+    def follow(self, wanted: Mapping[Stair, frozenset[frozenset[int]]], made: Callable[[Stair], float]) -> None:
+        """The STAIRs want these sets of inputs from now on; `made` is what a row should make when it moves there."""
         for stair, sets in wanted.items():
             account = self._accounts.setdefault(stair, _Account(sets))
             if account.wanted != sets:
                 is_soon = account.changed and self._chunk - account.changed < _SOON
                 account.factor = min(_DEAREST, 2 * account.factor) if is_soon else max(1.0, account.factor / 2)
                 account.wanted, account.changed, account.lost = sets, self._chunk, 0.0
+                account.price = _PRICE + made(stair)
 
     def next_chunk(self) -> None:
         """Another chunk begins."""
@@ -83,17 +87,20 @@ class Stages:
     def settle(self, stair: Stair) -> None:
         """Before a STAIR is probed, move what has been paid for; where only a loop leads to entries, of any STAIR."""
         account = self._accounts[stair]
-        if account.lost <= 0 or account.rows < self.least_rows:
+        if account.lost <= 0:
+            return
+        rows = account.count_rows(self.overhead)
+        if rows < self.least_rows:
             return
         moved, found = self._mover.rows_moved, self._mover.found
         if self._mover.is_found_by_key(stair):
-            self._mover.move_some_of(stair, account.rows)
+            self._mover.move_some_of(stair, rows)
         else:
-            self._mover.move_some(account.rows)
+            self._mover.move_some(rows)
         moved, found = self._mover.rows_moved - moved, self._mover.found - found
         if moved:
             spent = _PRICE * moved + found
-            account.lost -= account.factor * spent
+            account.lost -= account.factor * (self.overhead + spent)
             account.price = max(_PRICE, spent / moved)
         else:
             account.lost = 0.0
