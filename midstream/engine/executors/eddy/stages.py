@@ -22,7 +22,7 @@ from midstream.engine.executors.eddy.moving import Mover
 from midstream.engine.executors.eddy.stair import Stair
 
 #: What moving a row costs beside the combinations that it makes, in such: they take a tenth of a microsecond each. At
-#: half of it, where a routing lasts a few chunks only, more is looked at in moving than is saved.
+#: half of it, where a routing lasts a few chunks only, most of what better orders save is spent on moving.
 _PRICE = 0.6
 #: Chunks within which another wish makes moving more expensive, and the most that it is multiplied by.
 _SOON = 32
