@@ -19,7 +19,7 @@ from midstream.engine.operators.aggregates import make_accumulator
 from midstream.engine.operators.aggregates.pairs import Pairs
 from midstream.kernels import changes, distinct, hashing, partition, rings, sets, sums
 from midstream.kernels.types import Combos, KeyBits, Layout, Ring
-from midstream.state.indexes import HashIndex, SortedIndex, new_cursor
+from midstream.state.indexes import NOWHERE, HashIndex, SortedIndex, find_lacking, new_cursor
 from midstream.state.join_state import Access, JoinState
 from midstream.state.missing import Box, Cause
 from midstream.state.row_set import RowSet
@@ -114,6 +114,7 @@ def _wake_rows() -> None:
     by_key.insert(1, ids, *intervals)
     by_key.find_partners(ring, ids, intervals, np.zeros(4, np.bool_))
     by_key.split_by_partner(ring, ids, intervals)
+    find_lacking((by_key.place(1), NOWHERE, NOWHERE), (ids, ids, ids), ids, intervals, reasons[:4], 0)
     by_key.wake(ring, ids, intervals, reasons, 0)
     by_key.count_partners(ring, ids, intervals, ids - 1, 1, np.zeros(4, np.int64))
     of_pairs = ring._replace(members=np.zeros((64, 2), np.int64))

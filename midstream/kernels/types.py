@@ -39,6 +39,13 @@ class Chains(NamedTuple):
     seed: int
 
 
+class Place(NamedTuple):
+    """Where partners may be: a hash multimap, and the first id that counts."""
+
+    chains: Chains
+    head: int
+
+
 class Ring(NamedTuple):
     """What a probe reads of a ring. `members` has a row id per input; it is empty where the id is the row itself."""
 

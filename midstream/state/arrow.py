@@ -9,6 +9,9 @@ import pyarrow as pa
 import pyarrow.types as pat
 from numpy.typing import NDArray
 
+#: What numpy takes for a machine word, by its bits.
+_WORDS = {8: "|u1", 16: "<u2", 32: "<u4", 64: "<u8"}
+
 
 class _Memory:
     """A view of a buffer that numpy takes for writable, so that kernels have one signature for all arrays.
@@ -38,6 +41,21 @@ def view(buffer: pa.Buffer | None, dtype: str, start: int, length: int) -> NDArr
 def values_of(array: pa.Array, dtype: str) -> NDArray[Any]:
     """The values of a fixed-width array; what stands where a value is null means nothing."""
     return view(array.buffers()[1], dtype, array.offset, len(array))
+
+
+def take_values(values: pa.Array | pa.ChunkedArray, places: NDArray[np.int64]) -> pa.Array | pa.ChunkedArray:
+    """The values at these places. Of a few machine words numpy takes them in a fraction of the time that Arrow needs.
+
+    >>> take_values(pa.array([1.5, 2.5, 3.5]), np.array([0, 2])).to_pylist()
+    [1.5, 3.5]
+    """
+    if isinstance(values, pa.ChunkedArray) and values.num_chunks == 1:
+        values = values.chunk(0)
+    is_single = isinstance(values, pa.Array) and pat.is_primitive(values.type) and values.null_count == 0
+    if not is_single or values.type.bit_width not in _WORDS:
+        return values.take(pa.array(places))
+    taken = values_of(values, _WORDS[values.type.bit_width])[places]
+    return pa.Array.from_buffers(values.type, len(places), [None, pa.py_buffer(taken)])
 
 
 def validity_of(array: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_] | None:

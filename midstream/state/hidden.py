@@ -99,11 +99,9 @@ class HiddenRows(BaseWindow):
             index.evict(ids)
         return rows
 
-    def purge(self, horizon: int) -> None:
-        """Forget the rows at the head that have been taken out or can never matter again."""
-        head = self._expiry.first_kept(self.ring(), horizon)
+    def _forget_before(self, head: int) -> None:
         self._taken -= int(np.count_nonzero(rings.read(self.ends, self.head, head) == EVICTED))
-        super().purge(horizon)
+        super()._forget_before(head)
 
     def _resize(self, capacity: int) -> None:
         self.reasons = rings.resize(self.reasons, self.head, self.tail, capacity)

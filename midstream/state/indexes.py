@@ -13,11 +13,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from midstream.kernels import chains, held_rows, runs
+from midstream.kernels import chains, held_rows, partners, runs
 from midstream.kernels.types import (
     AFRESH,
     COUNT,
     CURSOR_CELLS,
+    FIRST_ID,
     NEXT,
     NO_ID,
     Chains,
@@ -25,12 +26,15 @@ from midstream.kernels.types import (
     HeldRows,
     KeyBits,
     Layout,
+    Place,
     Ring,
 )
 from midstream.state import rings
 
 Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
+#: A place without any entry.
+NOWHERE = Place(Chains(np.full(1, NO_ID), np.zeros((1, 4), np.int64), 0), FIRST_ID)
 _BUCKETS_PER_SLOT = 2
 _SHARED_FROM = 1 << 16
 
@@ -47,6 +51,18 @@ def new_cursor() -> Ints:
 def draw_seed() -> int:
     """A seed for one index that nobody can guess; it is never stored, and no result depends on it."""
     return secrets.randbits(63)
+
+
+def find_lacking(
+    places: tuple[Place, Place, Place],
+    arrived: tuple[Ints, Ints, Ints],
+    keys: Ints,
+    intervals: tuple[Ints, Ints],
+    reasons: Ints,
+    reason: int,
+) -> int:
+    """Give a reason to each row that has none yet and has no partner; how many there are: see the kernel."""
+    return int(partners.find_lacking(places, arrived, keys, intervals, reasons, reason))
 
 
 class HashIndex:
@@ -120,6 +136,10 @@ class HashIndex:
     def find_partners(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], found: Flags) -> None:
         """Set those flags whose row has the key of an entry and an interval that intersects the entry's."""
         chains.find_partners(self._chains, ring.head, keys, intervals, found)
+
+    def place(self, head: int) -> Place:
+        """Where partners may be, as `find_lacking` takes it: the entries from `head` on."""
+        return Place(self._chains, head)
 
     def find_same(self, ring: Ring, keys: Ints, rows: Ints, found: Flags) -> None:
         """Set those flags whose combination has the key and the rows of an entry."""

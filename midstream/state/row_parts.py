@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from midstream.kernels.types import LARGEST
-from midstream.state.arrow import chunks_of
+from midstream.state.arrow import chunks_of, take_values
 from midstream.state.indexes import Ints
 from midstream.state.window import WindowRows
 
@@ -17,18 +17,22 @@ def select_rows(rows: WindowRows, places: Ints) -> WindowRows:
     """The rows at these places, which are in order; what is known of the whole stream stays."""
     if len(places) == len(rows):
         return rows
-    chosen = pa.array(places)
-    return replace(
-        rows,
-        starts=rows.starts[places],
-        ends=rows.ends[places],
-        codes={number: codes[places] for number, codes in rows.codes.items()},
-        band_codes={number: codes[places] for number, codes in rows.band_codes.items()},
-        payload={name: values.take(chosen) for name, values in rows.payload.items()},
-        arrivals=None if rows.arrivals is None else rows.arrivals[places],
-        ordinals=None if rows.ordinals is None else rows.ordinals[places],
-        arrival_ends=None if rows.arrival_ends is None else rows.arrival_ends[places],
+    return WindowRows(
+        rows.starts[places],
+        rows.ends[places],
+        {number: codes[places] for number, codes in rows.codes.items()},
+        {number: codes[places] for number, codes in rows.band_codes.items()},
+        {name: take_values(values, places) for name, values in rows.payload.items()},
+        _select(rows.arrivals, places),
+        _select(rows.ordinals, places),
+        rows.stream_arrivals,
+        rows.first_ordinal,
+        _select(rows.arrival_ends, places),
     )
+
+
+def _select(numbers: Ints | None, places: Ints) -> Ints | None:
+    return None if numbers is None else numbers[places]
 
 
 def join_rows(first: WindowRows, then: WindowRows) -> WindowRows:

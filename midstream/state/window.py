@@ -207,8 +207,10 @@ class BaseWindow:
     def purge(self, horizon: int) -> None:
         """Forget the rows at the head that can never matter again. Only between batches, for ROWS windows."""
         head = self._expiry.first_kept(self.ring(), horizon)
-        if head == self.head:
-            return
+        if head != self.head:
+            self._forget_before(head)
+
+    def _forget_before(self, head: int) -> None:
         self.head = head
         for column in self.columns.values():
             column.forget(head)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import midstream as ms
+from midstream.engine.demand.chunk import IndexedChunk
 from midstream.engine.demand.edges import BandEdge, KeyEdge
 from midstream.engine.demand.entrance import Entrance
 from midstream.engine.executors.registry import executor_names
 from midstream.migrate import STRATEGIES
 from midstream.state.expiry import CountExpiry
-from midstream.state.hidden import HiddenRows
 
 from ..oracle.cases import make_case
 from ..oracle.check import everything
@@ -221,22 +221,23 @@ def test_work_is_saved_where_the_last_stream_has_few_keys() -> None:
 
 def ignore_hidden_partners(patch: pytest.MonkeyPatch) -> None:
     """Rows that have only hidden rows as partners wait for ever."""
-    for edge in (KeyEdge, BandEdge):
-        patch.setattr(edge, "find_partners", _only_in_windows(edge.find_partners))
-
-
-def _only_in_windows(find: Any) -> Any:
-    def find_partners(edge: Any, rows: Any, store: Any, found: Any) -> None:
-        if not isinstance(store, HiddenRows):
-            find(edge, rows, store, found)
-
-    return find_partners
+    _look(patch, lambda stores, chunk: (stores._replace(hidden=None), chunk))
 
 
 def ignore_rows_of_the_chunk(patch: pytest.MonkeyPatch) -> None:
     """Rows that come together do not see each other."""
-    for edge in (KeyEdge, BandEdge):
-        patch.setattr(edge, "find_in_chunk", lambda *_: None)
+    _look(patch, lambda stores, chunk: (stores, IndexedChunk({})))
+
+
+def _look(patch: pytest.MonkeyPatch, change: Callable[[Any, Any], tuple[Any, Any]]) -> None:
+    """Have partners looked for in other places."""
+    for kind in (KeyEdge, BandEdge):
+        find = kind.find_lacking
+
+        def find_lacking(edge: Any, rows: Any, stores: Any, chunk: Any, reasons: Any, find: Any = find) -> Any:
+            return find(edge, rows, *change(stores, chunk), reasons)
+
+        patch.setattr(kind, "find_lacking", find_lacking)
 
 
 def wake_nobody(patch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from midstream.kernels.types import FIRST_ID, Ring
+from midstream.kernels.types import FIRST_ID, Place
 from midstream.state import rings
-from midstream.state.indexes import HashIndex, Ints
+from midstream.state.indexes import NOWHERE, HashIndex, Ints
 from midstream.state.window import WindowRows
 
-_NO_MEMBERS = np.empty((0, 1), np.int64)
+_NO_ROWS = (np.empty(0, np.int64),) * 3
+#: So many pairs of rows are looked at sooner than an index is made.
+_LOOKED_AT = 1 << 12
 
 
 class IndexedChunk:
@@ -22,15 +24,23 @@ class IndexedChunk:
         self._indexes: dict[tuple[int, int], HashIndex] = {}
         self._sorted: dict[tuple[int, int], Ints] = {}
 
-    def index(self, number: int, key_class: int) -> tuple[HashIndex, Ring]:
-        """An index on a key class of an input, and the ring that it is over."""
-        rows = self.rows[number]
+    def _index(self, number: int, key_class: int) -> HashIndex:
+        """An index on a key class of an input; the first row has the first id that there is."""
         if (number, key_class) not in self._indexes:
+            rows = self.rows[number]
             index = HashIndex(rings.capacity_for(len(rows)))
             index.insert(FIRST_ID, rows.codes[key_class], rows.starts, rows.ends)
             self._indexes[number, key_class] = index
-        ring = Ring(rows.starts, rows.ends, _NO_MEMBERS, FIRST_ID, FIRST_ID + len(rows))
-        return self._indexes[number, key_class], ring
+        return self._indexes[number, key_class]
+
+    def places(self, number: int, key_class: int, probing: int) -> tuple[Place, tuple[Ints, Ints, Ints]]:
+        """Where so many rows look for partners among those of an input: in an index, or one after the other."""
+        rows = self.rows.get(number)
+        if rows is None:
+            return NOWHERE, _NO_ROWS
+        if len(rows) * probing <= _LOOKED_AT:
+            return NOWHERE, (rows.codes[key_class], rows.starts, rows.ends)
+        return self._index(number, key_class).place(FIRST_ID), _NO_ROWS
 
     def sorted_values(self, number: int, band: int) -> Ints:
         """The values of an input in a band, in order."""

@@ -12,15 +12,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+import numpy as np
 
 from midstream.cql.model import Query
 from midstream.engine.demand.chunk import IndexedChunk
 from midstream.engine.joins.access import BandPath
 from midstream.engine.joins.combos import Delta
+from midstream.kernels.types import NO_REASON, Place
 from midstream.state.hidden import HiddenRows
-from midstream.state.indexes import Flags, Ints
+from midstream.state.indexes import NOWHERE, Flags, Ints, find_lacking
 from midstream.state.window import BaseWindow, WindowRows
+
+
+class Stores(NamedTuple):
+    """Where the rows of an input are that have arrived before: those that have entered, and those that are hidden."""
+
+    window: BaseWindow
+    hidden: HiddenRows | None
 
 
 class Edge(Protocol):
@@ -33,8 +43,11 @@ class Edge(Protocol):
     def find_partners(self, rows: WindowRows, store: BaseWindow, found: Flags) -> None:
         """Set those flags whose row has a partner among the rows of the neighbour in a store."""
 
-    def find_in_chunk(self, rows: WindowRows, chunk: IndexedChunk, found: Flags) -> None:
-        """As `find_partners`, among the rows of the neighbour that arrive now; perhaps some too many."""
+    def find_lacking(self, rows: WindowRows, stores: Stores, chunk: IndexedChunk, reasons: Ints) -> int:
+        """Give this edge as the reason to each row that has none yet and has no partner; how many there are.
+
+        Partners are in the stores of the neighbour and in the chunk, of which perhaps some too many count.
+        """
 
     def wake(self, arrived: WindowRows, hidden: HiddenRows) -> Ints:
         """The ids of the hidden rows that wait for this reason and have a partner among rows of the neighbour."""
@@ -51,9 +64,14 @@ class KeyEdge:
         index = store.hash_indexes[(self._class,)]
         index.find_partners(store.ring(), rows.codes[self._class], (rows.starts, rows.ends), found)
 
-    def find_in_chunk(self, rows: WindowRows, chunk: IndexedChunk, found: Flags) -> None:
-        index, ring = chunk.index(self.neighbour, self._class)
-        index.find_partners(ring, rows.codes[self._class], (rows.starts, rows.ends), found)
+    def find_lacking(self, rows: WindowRows, stores: Stores, chunk: IndexedChunk, reasons: Ints) -> int:
+        of_chunk, arrived = chunk.places(self.neighbour, self._class, len(rows))
+        places = (self._place(stores.window), self._place(stores.hidden), of_chunk)
+        keys, intervals = rows.codes[self._class], (rows.starts, rows.ends)
+        return find_lacking(places, arrived, keys, intervals, reasons, self.reason)
+
+    def _place(self, store: BaseWindow | None) -> Place:
+        return NOWHERE if store is None else store.hash_indexes[(self._class,)].place(store.head)
 
     def wake(self, arrived: WindowRows, hidden: HiddenRows) -> Ints:
         index, keys = hidden.hash_indexes[(self._class,)], arrived.codes[self._class]
@@ -79,15 +97,36 @@ class BandEdge:
         index = store.sorted_indexes[self._band]
         index.find_partners(store.ring(), self._ranges(rows), (rows.starts, rows.ends), found)
 
-    def find_in_chunk(self, rows: WindowRows, chunk: IndexedChunk, found: Flags) -> None:
-        values = chunk.sorted_values(self.neighbour, self._band)
-        lows, highs = self._ranges(rows)
-        found |= values.searchsorted(highs, side="right") > values.searchsorted(lows, side="left")
+    def find_lacking(self, rows: WindowRows, stores: Stores, chunk: IndexedChunk, reasons: Ints) -> int:
+        left = np.flatnonzero(reasons == NO_REASON)
+        rows = keys_at(rows, left)
+        found = np.zeros(len(left), np.bool_)
+        for store in (stores.window, stores.hidden):
+            if store is not None and len(store):
+                self.find_partners(rows, store, found)
+        if self.neighbour in chunk.rows:
+            values = chunk.sorted_values(self.neighbour, self._band)
+            lows, highs = self._ranges(rows)
+            found |= values.searchsorted(highs, side="right") > values.searchsorted(lows, side="left")
+        lacking = left[~found]
+        reasons[lacking] = self.reason
+        return len(lacking)
 
     def wake(self, arrived: WindowRows, hidden: HiddenRows) -> Ints:
         ranges = self._back.ranges(Delta.of_window_rows(self.neighbour, 0, arrived, self._windows))
         index = hidden.sorted_indexes[self._band]
         return index.wake(hidden.ring(), ranges, (arrived.starts, arrived.ends), hidden.reasons, self.reason)
+
+
+def keys_at(rows: WindowRows, places: Ints | slice) -> WindowRows:
+    """What partners are found by of the rows at these places."""
+    return WindowRows(
+        rows.starts[places],
+        rows.ends[places],
+        {number: codes[places] for number, codes in rows.codes.items()},
+        {number: codes[places] for number, codes in rows.band_codes.items()},
+        {},
+    )
 
 
 def find_edges(query: Query, windows: Sequence[BaseWindow]) -> list[Edge]:

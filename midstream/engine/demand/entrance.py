@@ -18,14 +18,14 @@ to an operator below a join must be there when the operator closes its step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from midstream.cql.model import Query
 from midstream.engine.demand.chunk import IndexedChunk
-from midstream.engine.demand.edges import Edge, find_edges
+from midstream.engine.demand.edges import Edge, Stores, find_edges, keys_at
 from midstream.engine.demand.reviews import EdgeReviews, Work
 from midstream.engine.joins.gauge import SAMPLE
 from midstream.engine.stats import DemandStats, StateStats
@@ -136,10 +136,10 @@ class Entrance:
             self._asks_any |= self._reviews.weigh(edge)
 
     def _check_sample(self, edge: Edge, rows: WindowRows) -> None:
-        keys = _keys_at(rows, slice(SAMPLE))
+        keys = keys_at(rows, slice(SAMPLE))
         found = np.zeros(len(keys), np.bool_)
         for store in self._stores_of(edge.neighbour):
-            if len(store):
+            if store is not None and len(store):
                 edge.find_partners(keys, store, found)
         self._count_checks(edge, len(found), len(found) - int(np.count_nonzero(found)), 1)
 
@@ -213,7 +213,6 @@ class Entrance:
         hidden = self._hidden[number]
         reasons = self._find_reasons(number, hidden.keys_of(ids), chunk)
         hidden.set_reasons(ids, reasons)
-        self._count_waiting(reasons)
         return np.flatnonzero(reasons == NO_REASON)
 
     def _hide(self, number: int, rows: WindowRows, reasons: Ints | None, horizon: int) -> WindowRows:
@@ -230,31 +229,21 @@ class Entrance:
         if len(waiting) or (len(hidden) and hidden.layout.window.counts_rows):
             own = np.empty(0, np.int64) if reasons is None else reasons[waiting]
             hidden.hide(select_rows(rows, waiting), own, horizon)
-            self._count_waiting(own)
             self._counts.hidden += len(waiting)
         return select_rows(rows, np.flatnonzero(~waits))
 
     def _find_reasons(self, number: int, rows: WindowRows, chunk: IndexedChunk) -> Ints:
-        """For each row of an input, the first edge for which it has no partner."""
+        """For each row of an input, the first edge for which it has no partner, and has to wait from now on."""
         reasons = np.full(len(rows), NO_REASON)
-        left = np.arange(len(rows))
-        keys = rows
+        left = len(rows)
         for edge in self._edges_of.get(number, ()):
             if self._gauges[edge.reason].is_resting:
                 continue
-            found = np.zeros(len(left), np.bool_)
-            for store in self._stores_of(edge.neighbour):
-                if len(store) and not found.all():
-                    edge.find_partners(keys, store, found)
-            if edge.neighbour in chunk.rows and not found.all():
-                edge.find_in_chunk(keys, chunk, found)
-            lacking = np.flatnonzero(~found)
-            self._count_checks(edge, len(left), len(lacking), 2)
-            if len(lacking):
-                reasons[left[lacking]] = edge.reason
-                left = left[found]
-                keys = _keys_at(rows, left)
-            if len(left) == 0:
+            lacking = edge.find_lacking(rows, self._stores_of(edge.neighbour), chunk, reasons)
+            self._count_checks(edge, left, lacking, 1)
+            self._waiting[edge.reason] += lacking
+            left -= lacking
+            if left == 0:
                 break
         return reasons
 
@@ -269,15 +258,9 @@ class Entrance:
             for edges in self._edges_of.values():
                 edges.sort(key=lambda edge: self._gauges[edge.reason].hit_share, reverse=True)
 
-    def _stores_of(self, number: int) -> Iterator[BaseWindow]:
+    def _stores_of(self, number: int) -> Stores:
         """Where rows of an input are that have arrived before."""
-        yield self._windows[number]
-        if number in self._hidden:
-            yield self._hidden[number]
-
-    def _count_waiting(self, reasons: Ints) -> None:
-        for reason, count in enumerate(np.bincount(reasons[reasons != NO_REASON], minlength=len(self._edges)).tolist()):
-            self._waiting[reason] += count
+        return Stores(self._windows[number], self._hidden.get(number))
 
     def purge(self, horizon: int) -> None:
         """Forget hidden rows for which no partner can come any more."""
@@ -323,14 +306,3 @@ def _as_arrived(rows: WindowRows) -> WindowRows:
     """Rows that enter without any others of their stream."""
     rows.stream_arrivals = None if rows.arrivals is None else np.empty(0, np.int64)
     return rows
-
-
-def _keys_at(rows: WindowRows, places: Ints | slice) -> WindowRows:
-    """What partners are found by of the rows at these places."""
-    return WindowRows(
-        rows.starts[places],
-        rows.ends[places],
-        {number: codes[places] for number, codes in rows.codes.items()},
-        {number: codes[places] for number, codes in rows.band_codes.items()},
-        {},
-    )
