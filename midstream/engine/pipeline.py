@@ -35,7 +35,7 @@ from midstream.engine.operators.stage import MakeStage, Stage, StoredStage
 from midstream.engine.operators.stepped import Stepped
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.sampling import Sampler
-from midstream.engine.snapshot.checkpoint import living_rows, make_window_table, read_stored_rows
+from midstream.engine.snapshot.checkpoint import cut_by_content, living_rows, make_window_table, read_stored_rows
 from midstream.engine.snapshot.format import Snapshot
 from midstream.engine.stats import DemandStats, StateStats, Work
 from midstream.engine.transition import Situation, begin_at
@@ -345,8 +345,8 @@ class Pipeline:
             if self._entrance is not None:
                 parts = self._entrance.rows_to_store(number, parts[0], self._horizon)
             table = make_window_table(window.layout, parts, self._horizon, ordinal)
-            # Pieces would tell which rows were hidden, and two engines with the same rows store the same bytes.
-            tables[relation.alias] = table if self._entrance is None else table.combine_chunks()
+            # As they are, pieces would tell which rows were hidden; two engines with the same rows store the same.
+            tables[relation.alias] = table if self._entrance is None else cut_by_content(table)
         return Snapshot.of(meta | {"numbers": numbers}, tables, *self._lane.held.snapshot())
 
     def go_on(self, snapshot: Snapshot, watermark: int) -> None:
