@@ -71,7 +71,7 @@ class EngineOptions:
     executor: str | ExecutorKind | None = "tree"
     routing: str | Policy | RoutingRecord | None = None
     seed: int | None = None
-    demand: str = "auto"
+    demand: str = "off"
     memory_limit: int | str | None = None
     overload: str = "refuse"
     adaptive: bool = False

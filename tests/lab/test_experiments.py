@@ -49,7 +49,7 @@ def each_experiment() -> Iterator[Any]:
         yield pytest.param(experiment, id=experiment.id, marks=[pytest.mark.slow] if experiment.id in TWINS else [])
 
 
-@pytest.mark.parametrize("experiment", each_experiment())
+@pytest.mark.parametrize("experiment", list(each_experiment()))
 def test_an_experiment_leaves_rows_a_plot_and_a_verdict(experiment: Experiment, tmp_path: Path) -> None:
     if experiment.id == "stairs-fig7" and find_generator() is None:
         pytest.skip("tpchgen-cli is not installed")
