@@ -76,12 +76,25 @@ def cut_into_pieces(columns: Sequence[tuple[Sized, int]], rows: NDArray[np.int64
     if len(rows) * sum(values.largest for values, _ in columns) <= PIECE_BYTES:
         yield slice(0, len(rows))
         return
-    total = np.cumsum(sum(values.measure(rows, place) for values, place in columns if values.largest))
+    total = np.zeros(len(rows), np.int64)
+    for values, place in columns:
+        if values.largest:
+            total += values.measure(rows, place)
+    yield from cut_by_size(total, PIECE_BYTES)
+
+
+def cut_by_size(sizes: Sizes, most: int) -> Iterator[slice]:
+    """Cut rows of these sizes into pieces of at most so many bytes; a row that is larger is a piece of its own.
+
+    >>> [(piece.start, piece.stop) for piece in cut_by_size(np.array([3, 4, 9, 1, 2]), 8)]
+    [(0, 2), (2, 3), (3, 5)]
+    """
+    ends = np.cumsum(sizes)
     begin = done = 0
-    while begin < len(rows):
-        end = max(begin + 1, int(np.searchsorted(total, done + PIECE_BYTES, side="right")))
+    while begin < len(ends):
+        end = max(begin + 1, int(np.searchsorted(ends, done + most, side="right")))
         yield slice(begin, end)
-        begin, done = end, int(total[end - 1])
+        begin, done = end, int(ends[end - 1])
 
 
 def can_be_large(type: pa.DataType) -> bool:

@@ -30,7 +30,7 @@ from midstream.state.arrow import make_contiguous
 from midstream.state.expiry import expiry_of
 from midstream.state.indexes import Ints
 from midstream.state.row_parts import select_rows
-from midstream.state.sizes import can_be_large, row_bytes
+from midstream.state.sizes import can_be_large, cut_by_size, row_bytes
 from midstream.state.window import BaseWindow, PayloadName, WindowLayout, WindowRows
 
 
@@ -168,17 +168,12 @@ def make_window_table(layout: WindowLayout, parts: Sequence[WindowRows], horizon
 
 def cut_by_content(table: pa.Table) -> pa.Table:
     """The same rows in pieces that follow from their values alone, none much larger than one may be."""
-    ends = np.zeros(table.num_rows, np.int64)
+    lengths = np.zeros(table.num_rows, np.int64)
     for column in table.columns:
         if can_be_large(column.type):
-            ends += np.concatenate([np.empty(0, np.int64), *(row_bytes(chunk) for chunk in column.chunks)])
-    np.cumsum(ends, out=ends)
-    pieces, begin = [], 0
-    while begin < len(ends):
-        before = int(ends[begin - 1]) if begin else 0
-        end = max(int(np.searchsorted(ends, before + sizes.PIECE_BYTES, "right")), begin + 1)
-        pieces.append(table.slice(begin, end - begin).combine_chunks())
-        begin = end
+            lengths += np.concatenate([np.empty(0, np.int64), *(row_bytes(chunk) for chunk in column.chunks)])
+    cuts = cut_by_size(lengths, sizes.PIECE_BYTES)
+    pieces = [table.slice(cut.start, cut.stop - cut.start).combine_chunks() for cut in cuts]
     return pa.concat_tables(pieces) if pieces else table
 
 

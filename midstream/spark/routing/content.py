@@ -21,7 +21,7 @@ from midstream.engine.operators import interner
 from midstream.kernels import hashing
 from midstream.state.arrow import byte_offsets, make_contiguous, validity_of, values_of, view
 from midstream.state.indexes import Ints
-from midstream.state.sizes import row_bytes, wide_type
+from midstream.state.sizes import cut_by_size, row_bytes, wide_type
 
 #: What stands for a null.
 _NULL = np.int64(-0x61C8864680B583EB)
@@ -106,16 +106,12 @@ def order_rows(table: pa.Table, event_time: str | None) -> Iterator[pa.Table]:
     The bytes behind nulls are cleared, so equal rows have equal bytes.
     """
     order = _order(table, event_time)
-    ends = np.cumsum(_over_batches(table, _sizes)[order])
+    sizes = _over_batches(table, _sizes)[order]
     narrow = table.schema
-    if len(ends) and ends[-1] > _LARGEST_OFFSET:
+    if sizes.sum() > _LARGEST_OFFSET:
         table = table.cast(pa.schema([field.with_type(wide_type(field.type)) for field in narrow]))
-    begin = 0
-    while begin < len(order):
-        before = int(ends[begin - 1]) if begin else 0
-        end = max(int(np.searchsorted(ends, before + _BYTES_AT_ONCE, "right")), begin + 1)
-        yield table.take(pa.array(order[begin:end])).cast(narrow)
-        begin = end
+    for piece in cut_by_size(sizes, _BYTES_AT_ONCE):
+        yield table.take(pa.array(order[piece])).cast(narrow)
 
 
 def _order(table: pa.Table, event_time: str | None) -> Ints:
