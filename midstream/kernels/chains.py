@@ -20,7 +20,7 @@ from midstream.kernels.caching import kernel
 from midstream.kernels.hashing import bucket_hash, secrets_of
 from midstream.kernels.memory import prefetch
 from midstream.kernels.rings import is_dead
-from midstream.kernels.types import AFRESH, COUNT, EVICTED, NEXT, NO_ID, NO_REASON, ROW, VISITED, Combos
+from midstream.kernels.types import AFRESH, COUNT, EVICTED, NEXT, NO_ID, ROW, VISITED, Combos
 
 AHEAD_BUCKET = 24
 AHEAD_SLOT = 12
@@ -260,37 +260,6 @@ def claim(chains, head, keys, mark, states, base):
 
 
 @kernel
-def find_partners(chains, head, keys, intervals, found):
-    """Set ``found[i]`` where an entry has the key of row i and an interval that intersects the row's.
-
-    Rows that are found already are passed over.
-    """
-    buckets, slots, seed = chains
-    starts, ends = intervals
-    secrets = secrets_of(seed)
-    bucket_mask = buckets.size - 1
-    slot_mask = slots.shape[0] - 1
-    size = keys.size
-    kept = first_buckets(keys, 0, AHEAD_BUCKET, secrets, bucket_mask)
-    for row in range(size):
-        if row + AHEAD_BUCKET < size:
-            coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets) & bucket_mask
-            kept[(row + AHEAD_BUCKET) & (KEPT - 1)] = coming
-            prefetch(buckets, coming)
-        if row + AHEAD_SLOT < size:
-            prefetch(slots, buckets[kept[(row + AHEAD_SLOT) & (KEPT - 1)]] & slot_mask)
-        if found[row]:
-            continue
-        entry = buckets[kept[row & (KEPT - 1)]]
-        while entry >= head:
-            slot = entry & slot_mask
-            if slots[slot, 0] == keys[row] and slots[slot, 1] <= ends[row] and slots[slot, 2] >= starts[row]:
-                found[row] = True
-                break
-            entry = slots[slot, 3]
-
-
-@kernel
 def find_same(chains, ring, keys, rows, found):
     """Set ``found[i]`` if an entry has key i and the rows of combination i; evicted entries do not count."""
     buckets, slots, seed = chains
@@ -307,141 +276,6 @@ def find_same(chains, ring, keys, rows, found):
                 is_same = is_same and ring.members[slot, column] == rows[i, column]
             found[i] = is_same
             entry = slots[slot, 3]
-
-
-@kernel
-def split(chains, head, keys, intervals):
-    """The places of the rows that have a partner, as in `find_partners`, and of those that have none."""
-    buckets, slots, seed = chains
-    starts, ends = intervals
-    secrets = secrets_of(seed)
-    bucket_mask = buckets.size - 1
-    slot_mask = slots.shape[0] - 1
-    size = keys.size
-    places = np.empty(size, np.int64)
-    having = 0
-    lacking = size
-    kept = first_buckets(keys, 0, AHEAD_BUCKET, secrets, bucket_mask)
-    for row in range(size):
-        if row + AHEAD_BUCKET < size:
-            coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets) & bucket_mask
-            kept[(row + AHEAD_BUCKET) & (KEPT - 1)] = coming
-            prefetch(buckets, coming)
-        if row + AHEAD_SLOT < size:
-            prefetch(slots, buckets[kept[(row + AHEAD_SLOT) & (KEPT - 1)]] & slot_mask)
-        entry = buckets[kept[row & (KEPT - 1)]]
-        while entry >= head:
-            slot = entry & slot_mask
-            if slots[slot, 0] == keys[row] and slots[slot, 1] <= ends[row] and slots[slot, 2] >= starts[row]:
-                break
-            entry = slots[slot, 3]
-        if entry >= head:
-            places[having] = row
-            having += 1
-        else:
-            lacking -= 1
-            places[lacking] = row
-    return places[:having], places[having:][::-1].copy()
-
-
-@kernel
-def take(chains, ring, keys, intervals):
-    """Take out the entries that match a row, as in `find_partners`, each once: a copy of them, which are evicted."""
-    buckets, slots, seed = chains
-    starts, ends = intervals
-    secrets = secrets_of(seed)
-    bucket_mask = buckets.size - 1
-    slot_mask = slots.shape[0] - 1
-    taken = np.empty(64, np.int64)
-    count = 0
-    for row in range(keys.size):
-        entry = buckets[bucket_hash(keys[row], secrets) & bucket_mask]
-        while entry >= ring.head:
-            slot = entry & slot_mask
-            if slots[slot, 0] == keys[row] and slots[slot, 1] <= ends[row] and slots[slot, 2] >= starts[row]:
-                slots[slot, 2] = EVICTED
-                if count == taken.size:
-                    taken = np.concatenate((taken, np.empty(count, np.int64)))
-                taken[count] = slot
-                count += 1
-            entry = slots[slot, 3]
-    width = ring.members.shape[1]
-    found = Combos(np.empty((count, width), np.int64), np.empty(count, np.int64), np.empty(count, np.int64))
-    for place in range(count):
-        slot = taken[place]
-        for k in range(width):
-            found.rows[place, k] = ring.members[slot, k]
-        found.starts[place] = ring.starts[slot]
-        found.ends[place] = ring.ends[slot]
-        ring.ends[slot] = EVICTED
-    return found
-
-
-@kernel
-def count_partners(chains, head, keys, intervals, places, enough, counts):
-    """Count in ``counts[i]`` the entries that match the row at ``places[i]``, as in `find_partners`; they are 0 before.
-
-    It ends after the row with which `enough` of them were found. Which slots it passes depends on the secret seed, but
-    not where it ends. Returns how many rows and slots were visited, and how many entries matched.
-    """
-    buckets, slots, seed = chains
-    starts, ends = intervals
-    secrets = secrets_of(seed)
-    bucket_mask = buckets.size - 1
-    slot_mask = slots.shape[0] - 1
-    size = places.size
-    found = 0
-    visited = 0
-    kept = np.empty(KEPT, np.int64)
-    for i in range(min(AHEAD_BUCKET, size)):
-        kept[i] = bucket_hash(keys[places[i]], secrets) & bucket_mask
-    for i in range(size):
-        if found >= enough:
-            return i, visited, found
-        if i + AHEAD_BUCKET < size:
-            coming = bucket_hash(keys[places[i + AHEAD_BUCKET]], secrets) & bucket_mask
-            kept[(i + AHEAD_BUCKET) & (KEPT - 1)] = coming
-            prefetch(buckets, coming)
-        if i + AHEAD_SLOT < size:
-            prefetch(slots, buckets[kept[(i + AHEAD_SLOT) & (KEPT - 1)]] & slot_mask)
-        row = places[i]
-        entry = buckets[kept[i & (KEPT - 1)]]
-        while entry >= head:
-            slot = entry & slot_mask
-            visited += 1
-            if slots[slot, 0] == keys[row] and slots[slot, 1] <= ends[row] and slots[slot, 2] >= starts[row]:
-                counts[i] += 1
-            entry = slots[slot, 3]
-        found += counts[i]
-    return size, visited, found
-
-
-@kernel
-def wake(chains, head, keys, intervals, reasons, reason):
-    """The ids of the entries that wait for this reason and match a row, each once; they wait for nothing any more.
-
-    An entry matches a row as in `find_partners`; ``reasons`` is a ring with what each entry waits for.
-    """
-    buckets, slots, seed = chains
-    starts, ends = intervals
-    secrets = secrets_of(seed)
-    bucket_mask = buckets.size - 1
-    slot_mask = slots.shape[0] - 1
-    woken = np.empty(64, np.int64)
-    count = 0
-    for row in range(keys.size):
-        entry = buckets[bucket_hash(keys[row], secrets) & bucket_mask]
-        while entry >= head:
-            slot = entry & slot_mask
-            is_match = slots[slot, 0] == keys[row] and slots[slot, 1] <= ends[row] and slots[slot, 2] >= starts[row]
-            if is_match and reasons[slot] == reason:
-                reasons[slot] = NO_REASON
-                if count == woken.size:
-                    woken = np.concatenate((woken, np.empty(count, np.int64)))
-                woken[count] = entry
-                count += 1
-            entry = slots[slot, 3]
-    return woken[:count].copy()
 
 
 @kernel

@@ -159,7 +159,7 @@ def find_partners(run, ring, ranges, intervals, found):
 
 @kernel
 def wake(run, ring, ranges, intervals, reasons, reason):
-    """The ids of the entries of a run that wait for this reason and match a row, each once; as `chains.wake`."""
+    """The ids of the entries of a run that wait for this reason and match a row, each once; as `partners.wake`."""
     values, ids = run
     lows, highs = ranges
     starts, ends = intervals

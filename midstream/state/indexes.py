@@ -135,7 +135,7 @@ class HashIndex:
 
     def find_partners(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], found: Flags) -> None:
         """Set those flags whose row has the key of an entry and an interval that intersects the entry's."""
-        chains.find_partners(self._chains, ring.head, keys, intervals, found)
+        partners.find_partners(self._chains, ring.head, keys, intervals, found)
 
     def place(self, head: int) -> Place:
         """Where partners may be, as `find_lacking` takes it: the entries from `head` on."""
@@ -147,24 +147,24 @@ class HashIndex:
 
     def split_by_partner(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
         """The places of the rows that have a partner, as in `find_partners`, and of those that have none."""
-        having, lacking = chains.split(self._chains, ring.head, keys, intervals)
+        having, lacking = partners.split(self._chains, ring.head, keys, intervals)
         return having, lacking
 
     def take(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints]) -> Combos:
         """Evict the entries with the key and time of a row from a ring with this index alone; a copy of them."""
-        taken: Combos = chains.take(self._chains, ring, keys, intervals)
+        taken: Combos = partners.take(self._chains, ring, keys, intervals)
         return taken
 
     def count_partners(
         self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], places: Ints, enough: int, counts: Ints
     ) -> tuple[int, int, int]:
         """Count the entries with the key and time of rows at some places until they are enough; see the kernel."""
-        rows, visited, found = chains.count_partners(self._chains, ring.head, keys, intervals, places, enough, counts)
+        rows, visited, found = partners.count_partners(self._chains, ring.head, keys, intervals, places, enough, counts)
         return int(rows), int(visited), int(found)
 
     def wake(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], reasons: Ints, reason: int) -> Ints:
-        """The ids of the entries that wait for a reason and have the key and time of a row; see `chains.wake`."""
-        woken: Ints = chains.wake(self._chains, ring.head, keys, intervals, reasons, reason)
+        """The ids of the entries that wait for a reason and have the key and time of a row; see `partners.wake`."""
+        woken: Ints = partners.wake(self._chains, ring.head, keys, intervals, reasons, reason)
         return woken
 
     def resize(self, head: int, tail: int, capacity: int) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from midstream.kernels import boxes, chains
+from midstream.kernels import boxes, chains, partners
 from midstream.kernels.types import COUNT, EARLIEST, EVICTED, LARGEST, NO_ID, ROW, VISITED, Chains, Combos, Ring
 
 from .twins import (
@@ -291,21 +291,21 @@ def test_partners_are_found_once_and_what_waits_for_them_wakes_once(seed: int) -
         and entries.ends[entry_id] >= combos.starts[at]
     }
     found = np.arange(25) == 3
-    chains.find_partners(made, head, keys, (combos.starts, combos.ends), found)
+    partners.find_partners(made, head, keys, (combos.starts, combos.ends), found)
     assert set(np.flatnonzero(found).tolist()) == {at for at, _ in matches} | {3}
     counts = np.zeros(25, np.int64)
-    chains.count_partners(made, head, keys, (combos.starts, combos.ends), np.arange(25), 1 << 20, counts)
+    partners.count_partners(made, head, keys, (combos.starts, combos.ends), np.arange(25), 1 << 20, counts)
     assert counts.tolist() == [sum(at == row for row, _ in matches) for at in range(25)]
     some = np.arange(1, 25, 3)
     counts = np.zeros(len(some), np.int64)
-    chains.count_partners(made, head, keys, (combos.starts, combos.ends), some, 1 << 20, counts)
+    partners.count_partners(made, head, keys, (combos.starts, combos.ends), some, 1 << 20, counts)
     assert counts.tolist() == [sum(at == row for row, _ in matches) for at in some]
-    having, lacking = chains.split(made, head, keys, (combos.starts, combos.ends))
+    having, lacking = partners.split(made, head, keys, (combos.starts, combos.ends))
     assert having.tolist() == sorted({at for at, _ in matches})
     assert sorted([*having.tolist(), *lacking.tolist()]) == list(range(25)) and lacking.tolist() == sorted(lacking)
     reasons = rng.integers(0, 3, 64)
     before = reasons.copy()
-    woken = chains.wake(made, head, keys, (combos.starts, combos.ends), reasons, 1)
+    woken = partners.wake(made, head, keys, (combos.starts, combos.ends), reasons, 1)
     wanted = {entry_id for _, entry_id in matches if before[entry_id % 64] == 1}
     assert sorted(woken.tolist()) == sorted(wanted) and wanted
     assert {slot for slot in range(64) if reasons[slot] != before[slot]} == {entry_id % 64 for entry_id in wanted}
@@ -348,13 +348,13 @@ def test_what_matches_is_taken_once(seed: int, width: int) -> None:
         and entries.ends[entry_id] >= combos.starts[at]
     }
     before = Combos(ring.members.copy(), ring.starts.copy(), ring.ends.copy())
-    taken = chains.take(made, ring, keys, (combos.starts, combos.ends))
+    taken = partners.take(made, ring, keys, (combos.starts, combos.ends))
     slots = sorted(entry_id % 64 for entry_id in wanted)
     found = sorted(zip(taken.rows.tolist(), taken.starts.tolist(), taken.ends.tolist(), strict=True))
     assert found == sorted((before[0][slot].tolist(), before[1][slot], before[2][slot]) for slot in slots) and found
     assert np.flatnonzero(ring.ends != before.ends).tolist() == slots
     assert (made.slots[slots, 2] == EVICTED).all() and (ring.ends[slots] == EVICTED).all()
-    assert len(chains.take(made, ring, keys, (combos.starts, combos.ends)).starts) == 0
+    assert len(partners.take(made, ring, keys, (combos.starts, combos.ends)).starts) == 0
 
 
 def test_counting_partners_ends_after_the_row_that_makes_it_enough() -> None:
@@ -362,6 +362,6 @@ def test_counting_partners_ends_after_the_row_that_makes_it_enough() -> None:
     made = insert_entries(entries, new_chains(64, 2))
     keys, always = np.array([entries.keys[1]] * 3), (np.full(3, -(10**9)), np.full(3, 10**9))
     counts = np.zeros(3, np.int64)
-    assert chains.count_partners(made, entries.head, keys, always, np.arange(3), 41, counts) == (2, 80, 80)
-    assert chains.count_partners(made, entries.head, keys, always, np.arange(3), 0, counts) == (0, 0, 0)
+    assert partners.count_partners(made, entries.head, keys, always, np.arange(3), 41, counts) == (2, 80, 80)
+    assert partners.count_partners(made, entries.head, keys, always, np.arange(3), 0, counts) == (0, 0, 0)
     assert counts.tolist() == [40, 40, 0]
