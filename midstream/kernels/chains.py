@@ -151,7 +151,7 @@ def relink(chains, head, tail):
 @kernel
 def end(chains, entries):
     """These entries were evicted: from now on no probe accepts them."""
-    slots = chains.slots
+    _, slots, _ = chains
     slot_mask = slots.shape[0] - 1
     for i in range(entries.size):
         slots[entries[i] & slot_mask, 2] = EVICTED

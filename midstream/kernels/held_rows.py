@@ -25,6 +25,9 @@ _NOWHERE = -1
 def probe(chains, keys, combos, out, cursor, layout, held, filter):
     """As that of `chains`, with the rows of a window that are in a set; keys that a filter lacks are passed over."""
     buckets, slots, seed = chains
+    rows, starts, ends = combos
+    out_rows, out_starts, out_ends = out
+    entry_at, probe_at = layout
     bits, base, low, high = held
     key_bits, shift = filter
     secrets = secrets_of(seed)
@@ -32,9 +35,9 @@ def probe(chains, keys, combos, out, cursor, layout, held, filter):
     slot_mask = slots.shape[0] - 1
     is_run = bits.size == 0
     takes_all = key_bits.size == 0
-    probe_width = combos.rows.shape[1]
+    probe_width = rows.shape[1]
     size = keys.size
-    capacity = out.starts.size
+    capacity = out_starts.size
     count = cursor[COUNT]
     visited = 0
     row = cursor[ROW]
@@ -62,8 +65,8 @@ def probe(chains, keys, combos, out, cursor, layout, held, filter):
             row += 1
             continue
         key = keys[row]
-        start = combos.starts[row]
-        end = combos.ends[row]
+        start = starts[row]
+        end = ends[row]
         if entry == AFRESH:
             entry = buckets[bucket]
         while entry >= low:
@@ -77,11 +80,11 @@ def probe(chains, keys, combos, out, cursor, layout, held, filter):
                     cursor[COUNT] = count
                     cursor[VISITED] += visited
                     return False
-                out.rows[count, layout.entry_at] = entry
+                out_rows[count, entry_at] = entry
                 for k in range(probe_width):
-                    out.rows[count, layout.probe_at + k] = combos.rows[row, k]
-                out.starts[count] = max(start, slots[slot, 1])
-                out.ends[count] = min(end, slots[slot, 2])
+                    out_rows[count, probe_at + k] = rows[row, k]
+                out_starts[count] = max(start, slots[slot, 1])
+                out_ends[count] = min(end, slots[slot, 2])
                 count += 1
             entry = slots[slot, 3]
         entry = AFRESH

@@ -188,11 +188,10 @@ def find_lacking(places, arrived, keys, intervals, reasons, reason):
     is a multimap with the first id that counts: the neighbour's window, its hidden rows, an index of what arrives now.
     Or it is among the keys, starts and ends that `arrived`, which are looked at one after the other.
     """
-    window, hidden, chunk = places
-    window_buckets, window_slots, window_seed = window.chains
-    hidden_buckets, hidden_slots, hidden_seed = hidden.chains
-    chunk_buckets, chunk_slots, chunk_seed = chunk.chains
-    window_head, hidden_head, chunk_head = window.head, hidden.head, chunk.head
+    (window, window_head), (hidden, hidden_head), (chunk, chunk_head) = places
+    window_buckets, window_slots, window_seed = window
+    hidden_buckets, hidden_slots, hidden_seed = hidden
+    chunk_buckets, chunk_slots, chunk_seed = chunk
     other_keys, other_starts, other_ends = arrived
     starts, ends = intervals
     secrets, hidden_secrets, chunk_secrets = secrets_of(window_seed), secrets_of(hidden_seed), secrets_of(chunk_seed)

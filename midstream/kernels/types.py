@@ -39,11 +39,8 @@ class Chains(NamedTuple):
     seed: int
 
 
-class Place(NamedTuple):
-    """Where partners may be: a hash multimap, and the first id that counts."""
-
-    chains: Chains
-    head: int
+#: Where partners may be: a hash multimap, as a plain tuple, and the first id that counts.
+Place = tuple[tuple[np.ndarray, np.ndarray, int], int]
 
 
 class Ring(NamedTuple):

@@ -34,7 +34,7 @@ from midstream.state import rings
 Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
 #: A place without any entry.
-NOWHERE = Place(Chains(np.full(1, NO_ID), np.zeros((1, 4), np.int64), 0), FIRST_ID)
+NOWHERE: Place = ((np.full(1, NO_ID), np.zeros((1, 4), np.int64), 0), FIRST_ID)
 _BUCKETS_PER_SLOT = 2
 _SHARED_FROM = 1 << 16
 
@@ -97,7 +97,7 @@ class HashIndex:
 
     def evict(self, ids: Ints) -> None:
         """The entries with these ids were evicted."""
-        chains.end(self._chains, ids)
+        chains.end(tuple(self._chains), ids)
 
     def probe(self, ring: Ring, keys: Ints, combos: Combos, out: Combos, cursor: Ints, layout: Layout) -> bool:
         """Join into `out`; False if it is full, and then to be called again with the same cursor."""
@@ -108,11 +108,21 @@ class HashIndex:
         self, keys: Ints, combos: Combos, out: Combos, cursor: Ints, layout: Layout, held: HeldRows, filter: KeyBits
     ) -> bool:
         """As `probe`, with the rows of a window that are in a set and have one of the keys of a filter."""
-        return bool(held_rows.probe(self._chains, keys, combos, out, cursor, layout, held, filter))
+        records = (
+            tuple(self._chains),
+            keys,
+            tuple(combos),
+            tuple(out),
+            cursor,
+            tuple(layout),
+            tuple(held),
+            tuple(filter),
+        )
+        return bool(held_rows.probe(*records))
 
     def claim(self, head: int, keys: Ints, mark: int, states: NDArray[np.uint8], base: int) -> Combos:
         """The entries with one of these keys that a record has as missing; they are being filled from now on."""
-        claimed: Combos = chains.claim(self._chains, head, keys, mark, states, base)
+        claimed: Combos = chains.claim(tuple(self._chains), head, keys, mark, states, base)
         return claimed
 
     def find(self, head: int, keys: Ints) -> Ints:
@@ -125,21 +135,22 @@ class HashIndex:
 
     def find_held(self, keys: Ints, held: HeldRows, filter: KeyBits) -> Ints:
         """The ids of the rows of a set with one of these keys, each once; as `probe_held`."""
-        found: Ints = held_rows.find(self._chains, keys, held, filter)
+        found: Ints = held_rows.find(tuple(self._chains), keys, tuple(held), tuple(filter))
         return found
 
     def find_members(self, ring: Ring, column: int, rows: Ints, keys: Ints) -> Ints:
         """The ids of the entries that have one of these rows, which have these keys, in a column; each once."""
-        found: Ints = held_rows.find_members(self._chains, ring, column, rows, keys)
+        found: Ints = held_rows.find_members(tuple(self._chains), tuple(ring), column, rows, keys)
         return found
 
     def find_partners(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], found: Flags) -> None:
         """Set those flags whose row has the key of an entry and an interval that intersects the entry's."""
-        partners.find_partners(self._chains, ring.head, keys, intervals, found)
+        partners.find_partners(tuple(self._chains), ring.head, keys, intervals, found)
 
     def place(self, head: int) -> Place:
         """Where partners may be, as `find_lacking` takes it: the entries from `head` on."""
-        return Place(self._chains, head)
+        buckets, slots, seed = self._chains
+        return (buckets, slots, seed), head
 
     def find_same(self, ring: Ring, keys: Ints, rows: Ints, found: Flags) -> None:
         """Set those flags whose combination has the key and the rows of an entry."""
@@ -147,7 +158,7 @@ class HashIndex:
 
     def split_by_partner(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
         """The places of the rows that have a partner, as in `find_partners`, and of those that have none."""
-        having, lacking = partners.split(self._chains, ring.head, keys, intervals)
+        having, lacking = partners.split(tuple(self._chains), ring.head, keys, intervals)
         return having, lacking
 
     def take(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints]) -> Combos:
@@ -159,12 +170,14 @@ class HashIndex:
         self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], places: Ints, enough: int, counts: Ints
     ) -> tuple[int, int, int]:
         """Count the entries with the key and time of rows at some places until they are enough; see the kernel."""
-        rows, visited, found = partners.count_partners(self._chains, ring.head, keys, intervals, places, enough, counts)
+        rows, visited, found = partners.count_partners(
+            tuple(self._chains), ring.head, keys, intervals, places, enough, counts
+        )
         return int(rows), int(visited), int(found)
 
     def wake(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints], reasons: Ints, reason: int) -> Ints:
         """The ids of the entries that wait for a reason and have the key and time of a row; see `partners.wake`."""
-        woken: Ints = partners.wake(self._chains, ring.head, keys, intervals, reasons, reason)
+        woken: Ints = partners.wake(tuple(self._chains), ring.head, keys, intervals, reasons, reason)
         return woken
 
     def resize(self, head: int, tail: int, capacity: int) -> None:

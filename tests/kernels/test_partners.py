@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from midstream.kernels import partners
-from midstream.kernels.types import NO_REASON, Place
+from midstream.kernels.types import NO_REASON
 
 from .test_chains import insert_entries, keys_of, new_chains
 from .twins import Entries, draw_combos
@@ -17,7 +17,9 @@ from .twins import Entries, draw_combos
 def test_rows_without_a_partner_get_a_reason(seed: int, size: int) -> None:
     rng = np.random.default_rng([seed, size, 91])
     held = [Entries.draw(rng, int(rng.integers(1, 200)), 12, 0, keys=40) for _ in range(3)]
-    window, hidden, chunk = (Place(insert_entries(entries, new_chains(64, 2, seed)), entries.head) for entries in held)
+    window, hidden, chunk = (
+        (tuple(insert_entries(entries, new_chains(64, 2, seed))), entries.head) for entries in held
+    )
     rows, keys = draw_combos(rng, size, 1), keys_of(rng, size, 40)
     others, other_keys = draw_combos(rng, 5, 1), keys_of(rng, 5, 40)
     reasons = np.where(rng.random(size) < 0.2, 7, NO_REASON)
