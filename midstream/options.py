@@ -71,7 +71,7 @@ class EngineOptions:
     executor: str | ExecutorKind | None = "tree"
     routing: str | Policy | RoutingRecord | None = None
     seed: int | None = None
-    demand: str = "off"
+    demand: str = "auto"
     memory_limit: int | str | None = None
     overload: str = "refuse"
     adaptive: bool = False

@@ -67,7 +67,7 @@ class Engine:
     `max_jump` (refuse rows further ahead of their stream than this), `memory_limit` (bytes that everything it keeps may
     take, or text such as ``"2GB"``), `overload` (``"shed"`` to drop rows for which that is too little, where
     ``"refuse"`` refuses the push), `demand` (``"on"`` hides rows that have no partner yet until one comes, ``"auto"``
-    only where that pays). One thread at a time may use an engine.
+    only where that pays, ``"off"`` none). One thread at a time may use an engine.
     """
 
     def __init__(

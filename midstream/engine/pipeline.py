@@ -358,11 +358,11 @@ class Pipeline:
         self._dropped.from_json(numbers["dropped"])
         if "shedding" in numbers:
             self.memory.shedder.from_json(numbers["shedding"])
-        for number, relation in enumerate(self._query.inputs):
+        # First the static tables, which tell what of the others can be in a result.
+        for number, relation in sorted(enumerate(self._query.inputs), key=lambda numbered: not numbered[1].is_static):
             ordinal, stored = self._next_ordinals.get(relation.source, 0), snapshot.windows[relation.alias]
             rows = read_stored_rows(self.readers[number], relation.alias, stored, self._horizon, ordinal)
-            self._windows[number].make_room(len(rows), self._horizon)
-            self._windows[number].append(rows)
+            self._put_back(number, rows)
         self._lane.held.restore(StoredStage(snapshot.held, snapshot.stage))
         if self._lane.held.starts_from_live_results:
             begin_at(self._lane.held, watermark)
@@ -382,10 +382,16 @@ class Pipeline:
         self._horizon = min(watermark, self._lane.keeps_from())
         for chunk in cut_by_bytes(Chunk(dict(accepted))):
             for number, reading in self._read(chunk.rows).items():
-                self._windows[number].make_room(len(reading.rows), self._horizon)
-                self._windows[number].append(reading.rows)
+                self._put_back(number, reading.rows)
         # What consists of static tables alone the stage has taken.
         self._start_again([inputs for inputs in self.plan.fragment_inputs if not is_static(self._query, inputs)])
+
+    def _put_back(self, number: int, rows: WindowRows) -> None:
+        """Have rows in a window whose results are out already."""
+        if self._entrance is not None:
+            rows = self._entrance.keep_possible(number, rows)
+        self._windows[number].make_room(len(rows), self._horizon)
+        self._windows[number].append(rows)
 
     def _started(self, plan: Plan, kind: ExecutorKind) -> Executor:
         """An executor that has nothing but the windows: whatever its states should hold is missing."""

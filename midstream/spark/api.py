@@ -84,7 +84,7 @@ def sql(
     host_idle: Duration = "15 minutes",
     memory_limit: int | str | None = None,
     overload: str = "refuse",
-    demand: str = "off",
+    demand: str = "auto",
     control: str | os.PathLike[str] | None = None,
     result_id: bool = False,
     assume_zone: str | None = None,
@@ -124,8 +124,9 @@ def sql(
     fit is computed again when it is needed. If the rows of the windows alone are more, the query fails: `overload` has
     to be ``"refuse"``, because Spark stores rows before a cell sees them.
 
-    `demand` is that of `Engine`: with ``"on"``, rows that have no partner yet in their cell wait until one comes, and
-    with ``"auto"`` only where that pays. They are stored as all others are. A restart may change it.
+    `demand` is that of `Engine`: with ``"on"``, rows that have no partner yet in their cell wait until one comes, with
+    ``"auto"`` only where that pays, and with ``"off"`` none do. They are stored as all others are. A restart may change
+    it.
 
     `control` is a durable folder that driver and executors see, the same on every restart, through which
     `midstream.spark.control` changes the plan while the query runs. Give it from the first start on: it is one more
@@ -256,7 +257,7 @@ def explain(
     step: Duration | None = None,
     executor: str = "tree",
     routing: str | None = None,
-    demand: str = "off",
+    demand: str = "auto",
 ) -> str:
     """Where rows would go: the dimensions with their shares, and the copies that each stream pays.
 

@@ -96,8 +96,9 @@ class Play:
             routing=self.draw_routing(),
             strategy=self.routing.choice(STRATEGIES),
             seed=seed,
+            demand="off",
         )
-        self.steady = ms.Engine(self.query, executor="stems", routing="fixed")
+        self.steady = ms.Engine(self.query, executor="stems", routing="fixed", demand="off")
 
     def draw_routing(self) -> str | None:
         return self.routing.choice(["fixed", "lottery", "lottery", "cumulative", "rank", "content", "content", None])
@@ -187,7 +188,7 @@ class Play:
         if self.rng.random() < 0.2:
             self.tally.restored += 1
             options = self.rng.choice([{}, {"plan": self.draw_plan()}, {"executor": self.draw_executor()}])
-            self.engine = ms.Engine.restore(self.query, self.engine.snapshot(), **options)
+            self.engine = ms.Engine.restore(self.query, self.engine.snapshot(), demand="off", **options)
             return
         plan, executor = self.draw_plan(), self.rng.choice([None, None, "tree", "stairs", "stairs", "eddy"])
         stays_eddy = self.engine.executor == "eddy" and executor in (None, "eddy")

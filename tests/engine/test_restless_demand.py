@@ -53,7 +53,7 @@ def compare(shape: Small, seed: int, executor: str = "tree") -> int:
     rng = random.Random(f"restless {shape.name} {seed}")
     windows = tuple(f"RANGE {rng.choice(LENGTHS)} MICROSECONDS" for _ in range(shape.size))
     query, plan = shape.query(windows, delay=0), draw_plan(rng, shape.size)
-    demand, steady = ("on", "auto")[seed % 2], ms.Engine(query, plan=plan)
+    demand, steady = ("on", "auto")[seed % 2], ms.Engine(query, plan=plan, demand="off")
     with eager():
         engine = ms.Engine(query, plan=plan, demand=demand, executor=executor)
     results = 0

@@ -230,7 +230,7 @@ def check_case(small: Small, seed: int, steps: int = 40) -> Count:
     """
     rng = random.Random(f"suspended {small.name} {seed}")
     query = small.query()
-    steady = ms.Engine(query, plan=draw_plan(rng, small.size))
+    steady = ms.Engine(query, plan=draw_plan(rng, small.size), demand="off")
     demand = rng.choice(["on", "on", "auto"])
     engine = ms.Engine(query, plan=draw_plan(rng, small.size), demand=demand)
     count = Count()

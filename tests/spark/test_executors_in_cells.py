@@ -199,7 +199,7 @@ def test_what_goes_on_and_what_the_code_changes() -> None:
 
 
 def test_explain_names_executor_routing_and_demand() -> None:
-    assert chain_spec("tree").explain().endswith("\n\nexecutor: tree, as the plan says, demand: off")
-    assert chain_spec("stems").explain().endswith("\n\nexecutor: stems, routing: rank, demand: off")
+    assert chain_spec("tree").explain().endswith("\n\nexecutor: tree, as the plan says, demand: auto")
+    assert chain_spec("stems").explain().endswith("\n\nexecutor: stems, routing: rank, demand: auto")
     spec = replace(chain_spec("tree"), options=EngineOptions(executor="stairs", routing="lottery", demand="auto"))
     assert spec.explain().endswith("\n\nexecutor: stairs, routing: lottery, demand: auto")

@@ -33,7 +33,7 @@ from midstream.kernels.types import NO_REASON
 from midstream.plan.nodes import quoted
 from midstream.plan.tree import Plan
 from midstream.state.hidden import HiddenRows
-from midstream.state.indexes import Flags, Ints
+from midstream.state.indexes import Ints
 from midstream.state.row_parts import join_rows, select_rows
 from midstream.state.window import BaseWindow, WindowRows
 
@@ -52,7 +52,11 @@ class _Counts:
 
 
 class Entrance:
-    """Lets rows into the base windows of one query; with `is_adaptive`, it looks for partners only where that pays."""
+    """Lets rows into the base windows of one query; with `is_adaptive`, rows wait for partners only where that pays.
+
+    Rows without a partner in a static table are dropped in any case, so that what is in the windows follows from rows
+    alone as long as none wait.
+    """
 
     def __init__(self, query: Query, windows: Sequence[BaseWindow], plans: Iterable[Plan], is_adaptive: bool = False):
         self._query = query
@@ -64,7 +68,7 @@ class Entrance:
         self._waiting = [0] * len(self._edges)
         self._reviews = EdgeReviews(self._edges, windows, is_adaptive)
         self._gauges = self._reviews.gauges
-        #: Whether partners are looked for along some edge.
+        #: Whether rows may have to wait for a partner along some edge.
         self._asks_any = not is_adaptive
         self._counts = _Counts()
         self._meter = windows[0].meter
@@ -80,14 +84,21 @@ class Entrance:
     def rows_to_store(self, number: int, entered: WindowRows, horizon: int) -> list[WindowRows]:
         """What a snapshot keeps of an input: of the rows that have entered, and of those that are hidden.
 
-        Those without a partner in a static table are left out, although they may have entered where looking for one
-        does not pay. So what is stored follows from the rows alone.
+        Those without a partner in a static table are left out, although they may have entered under another plan. So
+        what is stored follows from the rows alone.
         """
         hidden = self._hidden.get(number)
         parts = [entered] if hidden is None else [entered, hidden.held(hidden.living(horizon))]
+        return [self.keep_possible(number, rows) for rows in parts]
+
+    def keep_possible(self, number: int, rows: WindowRows) -> WindowRows:
+        """The rows of an input without those that have no partner in a static table."""
         for edge in self._drops_by.get(number, ()):
-            parts = [select_rows(rows, np.flatnonzero(self._find_in_table(edge, rows))) for rows in parts]
-        return parts
+            found = np.zeros(len(rows), np.bool_)
+            edge.find_partners(rows, self._windows[edge.neighbour], found)
+            if np.count_nonzero(found) < len(found):
+                rows = select_rows(rows, np.flatnonzero(found))
+        return rows
 
     @property
     def hides_any(self) -> bool:
@@ -103,10 +114,10 @@ class Entrance:
             if all(any({edge.number, edge.neighbour} <= inputs for inputs in found) for found in fragments)
         ]
         self._edges_of, self._drops_by = {}, {}
-        self._counting = counting
         for edge in counting:
             is_static = self._query.inputs[edge.neighbour].is_static
             (self._drops_by if is_static else self._edges_of).setdefault(edge.number, []).append(edge)
+        self._counting = [edge for edges in self._edges_of.values() for edge in edges]
 
     def release(self, horizon: int) -> dict[int, WindowRows]:
         """Take out the hidden rows that wait for an edge that does not count any more, or whose checks do not pay."""
@@ -156,9 +167,9 @@ class Entrance:
     def admit(self, arrived: Mapping[int, WindowRows], horizon: int) -> Mapping[int, WindowRows]:
         """The rows that enter now, by input: of those that have just arrived, and of those that were hidden."""
         self._reviews.count_chunk()
+        kept = self._drop(arrived) if self._drops_by else arrived
         if not self._asks_any and not self.hides_any:
-            return arrived
-        kept = {number: self._drop(number, rows) for number, rows in arrived.items()}
+            return kept
         chunk = IndexedChunk(kept)
         # First it is found out what becomes of all rows, then they are moved: all of them are there to be found.
         waking = self._find_waking(chunk)
@@ -169,24 +180,21 @@ class Entrance:
         entering = {number: self._hide(number, rows, reasons.get(number), horizon) for number, rows in kept.items()}
         for number, rows in woken.items():
             entering[number] = join_rows(rows, entering[number]) if number in entering else rows
-        self._reviews.count_held_back(arrived, entering)
+        self._reviews.count_held_back(kept, entering)
         return entering
 
-    def _drop(self, number: int, rows: WindowRows) -> WindowRows:
-        """The rows without those that have no partner in a static table."""
-        for edge in self._drops_by.get(number, ()):
-            if len(rows) and not self._gauges[edge.reason].is_resting:
-                places = np.flatnonzero(self._find_in_table(edge, rows))
-                self._count_checks(edge, len(rows), len(rows) - len(places), 1)
-                self._counts.dropped += len(rows) - len(places)
-                rows = select_rows(rows, places)
-        return rows
-
-    def _find_in_table(self, edge: Edge, rows: WindowRows) -> Flags:
-        """Which rows have a partner in a static table."""
-        found = np.zeros(len(rows), np.bool_)
-        edge.find_partners(rows, self._windows[edge.neighbour], found)
-        return found
+    def _drop(self, arrived: Mapping[int, WindowRows]) -> dict[int, WindowRows]:
+        """The rows that arrive without those that have no partner in a static table."""
+        kept = dict(arrived)
+        for number in self._drops_by:
+            rows = arrived.get(number)
+            if rows is not None:
+                kept[number] = self.keep_possible(number, rows)
+                dropped = len(rows) - len(kept[number])
+                self._meter.demand_checks += len(rows)
+                self._meter.demand_hits += dropped
+                self._counts.dropped += dropped
+        return kept
 
     def _find_waking(self, chunk: IndexedChunk) -> dict[int, Ints]:
         """The ids of the hidden rows that have all partners now, by input."""

@@ -178,7 +178,7 @@ class _Lane(Protocol):
 
 class _EngineLane:
     def __init__(self, scenario: Scenario, executor: str, routing: str | Policy | None = None):
-        self._engine = ms.Engine(scenario.query, plan=scenario.plan, executor=executor, routing=routing)
+        self._engine = ms.Engine(scenario.query, plan=scenario.plan, executor=executor, routing=routing, demand="off")
         self.found = Digest()
 
     def take(self, begin: int, batch: dict[str, pa.Table]) -> float:

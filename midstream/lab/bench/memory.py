@@ -106,7 +106,7 @@ def _draw_batches(keys: Keys, window: int) -> Iterator[dict[str, pa.Table]]:
 def _make_engine(window: int) -> ms.Engine:
     inputs = ", ".join(f"{name} [RANGE {window - 1} MICROSECONDS]" for name in _STREAMS)
     text = f"SELECT a.v AS av, d.v AS dv FROM {inputs} WHERE a.k = b.k AND b.k = c.k AND c.k = d.k"
-    return ms.Engine(ms.query(text, dict.fromkeys(_STREAMS, _SCHEMA), "ts"), plan=_PLAN)
+    return ms.Engine(ms.query(text, dict.fromkeys(_STREAMS, _SCHEMA), "ts"), plan=_PLAN, demand="off")
 
 
 def _find_limit(batches: Batches, window: int) -> int:

@@ -82,7 +82,7 @@ def _make_query(window: float) -> ms.Query:
 
 
 def _run(query: ms.Query, tables: dict[str, pa.Table], window: float, contender: Contender, executor: str) -> _Run:
-    engine = ms.Engine(query, plan=_ABOVE, executor=executor)
+    engine = ms.Engine(query, plan=_ABOVE, executor=executor, demand="off")
     run, per_push = _Run([], Digest()), round(window * _RATE / _STEPS_IN_A_WINDOW)
     migrate_at, has_begun = 2 * window, False
     for first in range(0, tables["A"].num_rows, per_push):

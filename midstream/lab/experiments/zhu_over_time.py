@@ -93,7 +93,7 @@ def _saturating_speed(seed: int) -> float:
     """How many times the paper's rates give the old plan the wanted load; its work grows with their fourth power."""
     setting = HIGH.faster(_TRIED_SPEED)
     tried = make_streams(setting, 1.5 * setting.window, seed)
-    engine = ms.Engine(tried.query, plan=LEFT_DEEP)
+    engine = ms.Engine(tried.query, plan=LEFT_DEEP, demand="off")
     spent = 0.0
     for until, batch in tried.slices(_STEP):
         began = time.process_time()

@@ -41,7 +41,7 @@ class Pause:
         self._rows, self._at, self._old = rows, at, old
         self._step = at / _STEPS_PER_WINDOW
         self._slices = list(rows.slices(self._step))
-        self._engine = ms.Engine(rows.query, plan=old)
+        self._engine = ms.Engine(rows.query, plan=old, demand="off")
         for until, batch in self._slices[:_STEPS_PER_WINDOW]:
             self._engine.push(batch, watermark=round(until * MICROSECONDS))
 

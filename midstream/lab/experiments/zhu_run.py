@@ -88,7 +88,7 @@ class Trial:
 
     def run(self, contender: Contender, plan: str | None = None) -> Run:
         """Run a contender from the old plan, or one that stays on the plan given."""
-        engine = ms.Engine(self.streams.query, plan=plan or self.old, executor=contender.executor)
+        engine = ms.Engine(self.streams.query, plan=plan or self.old, executor=contender.executor, demand="off")
         clock = VirtualClock(timer=time.process_time)
         moments: list[Moment] = []
         asked, stage, event_stage = _NEVER, 0.0, 0.0
