@@ -101,7 +101,7 @@ def _evict_entries() -> None:
         state = JoinState((0, 1), {("key",): access})
         state.store(Combos(np.column_stack((ids, ids)), ids, ids + 9), {("key",): ids})
         state.evict(0, ids[:2])
-        state.find_members(("key",), 0, ids[2:], ids[2:])
+        state.find_members(("key",), 0, ids[2:], ids[2:].copy)
         state.purge(0, {0: 1, 1: 1})
 
 
@@ -153,7 +153,7 @@ def _hold_rows() -> None:
     state = JoinState((0, 1), {("key",): Access.HASH})
     state.store(pairs, {("key",): ids})
     for some in (ids, ids[:0]):  # many rows are found by a scan, few, as none are, by their keys
-        state.find_members(("key",), 0, some, some)
+        state.find_members(("key",), 0, some, some.copy)
 
 
 def _route_rows() -> None:

@@ -17,7 +17,7 @@ Entries leave in two ways.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeAlias
 
 import numpy as np
@@ -247,17 +247,17 @@ class JoinState:
         ids: Ints = kernels.living(self.ring(), max(horizon, EARLIEST), first_rows)
         return ids
 
-    def find_members(self, signature: Signature, number: int, rows: Ints, keys: Ints) -> Ints:
-        """The ids of the entries that have one of these rows of an input; `keys` are the rows' under an index."""
+    def find_members(self, signature: Signature, number: int, rows: Ints, find_keys: Callable[[], Ints]) -> Ints:
+        """The ids of the entries that have one of these rows of an input; `find_keys` has the rows' under an index."""
         column, index = self.inputs.index(number), self.indexes.get(signature)
         if len(rows) and self.slots < _SCANNED_A_ROW * len(rows):
             scanned: Ints = kernels.find_rows(self.ring(), column, *_choose(rows))
             return scanned
         if isinstance(index, HashIndex):
-            return index.find_members(self.ring(), column, rows, keys)
+            return index.find_members(self.ring(), column, rows, find_keys())
         found = self.ids()
         if index is not None:
-            wanted = np.unique(keys)
+            wanted = np.unique(find_keys())
             found = index.find(self.ring(), wanted, wanted)
         return found[np.isin(self.members_at(found)[:, column], rows)]
 

@@ -228,9 +228,11 @@ class EddyExecutor:
         insert(self.store, crossing.own, delta)
         dual = crossing.dual
         dual.probes += len(delta)
-        self.guide.settle(dual, delta)
+        finds_none_alone = self.guide.settle(dual, delta)
         last: list[Hop] = []
         for hop in crossing.hops():
+            if finds_none_alone and hop.entries == dual.alone:
+                continue
             if hop.target == self._inputs:
                 last.append(hop)
                 continue

@@ -185,12 +185,12 @@ class Guide:
         order = tuple(sorted((way for edge in found for way in edge.directions), key=lambda way: (known[way], way)))
         return found, replace(self._given, root=Routing(found, order).tree_from(self._largest))
 
-    def settle(self, stair: Stair, delta: Delta) -> None:
-        """A STAIR is about to be probed: move what has to be moved before."""
+    def settle(self, stair: Stair, delta: Delta) -> bool:
+        """A STAIR is about to be probed: move what has to be moved before. True if no row alone can be found then."""
         if self._stages is not None:
             self._stages.settle(stair)
-        elif self.mover is not None:
-            self.mover.settle(stair, delta)
+            return False
+        return self.mover is not None and self.mover.settle(stair, delta)
 
     def count_found(self, stair: Stair, entries: frozenset[int], found: int) -> None:
         """A probe has found so many combinations, to be sent on, by entries of a STAIR over these inputs."""

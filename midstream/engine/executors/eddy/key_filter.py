@@ -3,7 +3,7 @@
 They are found by the index of their window, in which all other rows of the input are, too. Where many of these stand in
 combinations, or nowhere, a probe would look at them in vain. A filter of keys sorts most of such probes out. It may
 take a key for one of the STAIR's that is not, never the other way round. Keys that have gone stay in it for a while;
-when as many have come and gone as there were, it is made anew.
+when a third of the keys have gone, or as many have come as there were, it is made anew.
 """
 
 from __future__ import annotations
@@ -34,22 +34,23 @@ class KeyFilter:
         size = rings.capacity_for(_PLACES_A_KEY * 2 * len(keys))
         #: What a probe reads.
         self.bits = KeyBits(np.zeros(size, np.bool_), 64 - (size - 1).bit_length())
-        self._changes = max(_LEAST_CHANGES, len(keys))
+        self._more = max(_LEAST_CHANGES, len(keys))
+        self._fewer = max(_LEAST_CHANGES, len(keys) // 3)
         enter_keys(keys, *self.bits)
 
     def add(self, keys: Ints) -> None:
         """Rows with these keys have come."""
         enter_keys(keys, *self.bits)
-        self._changes -= len(keys)
+        self._more -= len(keys)
 
     def note_gone(self, count: int) -> None:
         """So many rows have gone; their keys stay."""
-        self._changes -= count
+        self._fewer -= count
 
     @property
     def is_worn(self) -> bool:
         """Whether it should be made anew."""
-        return self._changes < 0
+        return self._more < 0 or self._fewer < 0
 
     @property
     def nbytes(self) -> int:

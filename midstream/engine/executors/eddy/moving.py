@@ -86,16 +86,19 @@ class Mover:
                 if inputs not in self.wanted_by(stair):
                     del stair.states[inputs]
 
-    def settle(self, stair: Stair, delta: Delta) -> None:
-        """Move the entries of a STAIR that a probe with this delta touches.
+    def settle(self, stair: Stair, delta: Delta) -> bool:
+        """Move the entries of a STAIR that a probe with this delta touches; True if it finds no rows alone then.
 
         If only a loop leads to entries, here or where they would be promoted, everything would be touched: then the
         probe goes on with what there is.
         """
         misplaced = self.misplaced(stair)
-        if misplaced and self.is_found_by_key(stair):
-            touched = np.concatenate([stair.find_touched(inputs, delta) for inputs in misplaced])
-            self._move(stair, touched[find_distinct(touched.reshape(-1, 1))])
+        if not misplaced or not self.is_found_by_key(stair):
+            return False
+        touched = np.concatenate([stair.find_touched(inputs, delta) for inputs in misplaced])
+        touched = touched[find_distinct(touched.reshape(-1, 1))]
+        self._move(stair, touched)
+        return stair.alone in misplaced and not stair.rows.has(touched).any()
 
     def is_found_by_key(self, stair: Stair) -> bool:
         """Whether no loop leads to the entries of a STAIR, nor to those that they would be joined with."""
@@ -141,7 +144,8 @@ class Mover:
         state = stair.states[inputs]
         # What has been moved or is dead leaves the head, so that no choice looks at it again.
         state.purge(self._store.horizon, heads_of(self._store.windows))
-        return np.unique(state.rows_of(stair.stream, state.first(limit)))
+        rows = state.rows_of(stair.stream, state.first(limit))
+        return rows[find_distinct(rows.reshape(-1, 1))]
 
     def _move(self, stair: Stair, rows: Ints) -> None:
         """Move all misplaced entries of a STAIR that have one of these rows of its input, each class on its way."""

@@ -110,8 +110,12 @@ class Stair:
         state = self.states.get(inputs)
         if state is None or len(state) == 0 or len(rows) == 0:
             return np.empty(0, np.int64)
-        keys = self.path.keys(Delta.of_rows(self.stream, rows, self._windows))
-        return state.find_members(self.path.signature, self.stream, rows, keys)
+        return state.find_members(
+            self.path.signature,
+            self.stream,
+            rows,
+            lambda: self.path.keys(Delta.of_rows(self.stream, rows, self._windows)),
+        )
 
     def find_touched(self, inputs: frozenset[int], delta: Delta) -> Ints:
         """The rows of its stream that stand in entries of these inputs and that a probe may find; not for a loop."""
