@@ -6,8 +6,8 @@ small slice is paid for, so many rows are moved before the next probe, the newes
 they follow each other, sets of rows stay runs. What a row makes when it moves is expected by the router's rates until
 the first slice has shown it. What nobody probes costs nothing where it is. What a slice turns out to have cost is taken
 from the account, and may leave it in debt: a STAIR whose entries make many combinations when they move waits long for
-the next slice. Nobody knows how long a routing will last; paying like that costs at most about twice what somebody
-would have spent who knew.
+the next slice. Nobody knows how long a routing will last. Rows that make nothing move for a quarter of what that costs:
+if the routing lasts, hardly more is spent than by somebody who knew; if it does not, up to five times as much.
 
 A STAIR that is wanted to hold something else again soon after the last time gets more expensive to move, so that a
 routing that goes to and fro does not carry all entries with it.
@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from midstream.engine.executors.eddy.moving import Mover
 from midstream.engine.executors.eddy.stair import Stair
 
-#: What moving a row costs beside the combinations that it makes, in such: they take a tenth of a microsecond each. At
-#: half of it, where a routing lasts a few chunks only, most of what better orders save is spent on moving.
-_PRICE = 0.6
+#: What is paid to move a row, beside the combinations that it makes, in combinations that misplaced entries make.
+#: One of these is found, stored and sent on, which takes about half a microsecond; to move a row takes a quarter of it.
+_PRICE = 0.06
 #: Chunks within which another wish makes moving more expensive, and the most that it is multiplied by.
 _SOON = 32
 _DEAREST = 64.0
@@ -49,8 +49,8 @@ class Stages:
 
     #: The fewest rows that are worth a slice.
     least_rows = 512
-    #: What a slice costs beside its rows, in combinations.
-    overhead = 2_048.0
+    #: What a slice costs beside its rows, in combinations: it looks through all states of the STAIR that it moves to.
+    overhead = 8_192.0
 
     def __init__(self, mover: Mover):
         self._mover = mover
