@@ -66,8 +66,8 @@ class Engine:
     (static tables by name), `late` (``"keep"`` to offer refused rows through `take_late`, up to `late_limit` a stream),
     `max_jump` (refuse rows further ahead of their stream than this), `memory_limit` (bytes that everything it keeps may
     take, or text such as ``"2GB"``), `overload` (``"shed"`` to drop rows for which that is too little, where
-    ``"refuse"`` refuses the push), `demand` (``"on"`` hides rows that have no partner yet until one comes, ``"auto"``
-    only where that pays, ``"off"`` none). One thread at a time may use an engine.
+    ``"refuse"`` refuses the push), `demand` (``"on"`` hides rows that have no partner yet until one comes, ``"auto"``,
+    the default, only where that pays, ``"off"`` none). One thread at a time may use an engine.
     """
 
     def __init__(

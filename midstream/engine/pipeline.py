@@ -58,7 +58,7 @@ class Pipeline:
 
     `make_stage` makes the output stage that the results go to; `late_bytes` tells what kept late rows take; `rates`
     are those of the edges between inputs, for executors that route. Unless `demand` is off, rows without a partner are
-    hidden until one comes, and with ``"auto"`` only where that pays.
+    hidden until one comes, and with ``"auto"`` only where that pays; those without one in a static table are dropped.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class Pipeline:
             for chunk in cut_by_bytes(Chunk({relation.source: StreamRows(timeless, columns, binding.large)})):
                 rows = chunk.rows[relation.source]
                 reading = reader.read(rows.columns, None, Numbers.of_table(len(rows)))
-                for _ in self._process({number: reading.rows}, is_sampled=False):
+                for _ in self._enter({number: reading.rows}, is_sampled=False):
                     raise AssertionError("static tables alone have no results")
 
     def take(self, admission: Admission, watermark: int) -> Iterator[pa.Table]:
@@ -231,7 +231,7 @@ class Pipeline:
             arrived = {number: reading.rows for number, reading in readings.items()}
             yield from self._process(arrived)
             if self._entrance is not None:
-                self._entrance.sample(arrived, self._work_without)
+                self._entrance.sample(self._work_without)
             chunk_watermark = min(watermark, chunk.unprocessed_from)
             yield from self._lane.advance(chunk_watermark)
             self._purge(chunk_watermark)
@@ -273,9 +273,8 @@ class Pipeline:
                 own = [reading for number, reading in readings.items() if self._query.inputs[number].source == stream]
                 self._dropped.count(stream, len(rows), own)
 
-    def _process(self, arrived: Mapping[int, WindowRows], is_sampled: bool = True) -> Iterator[pa.Table]:
-        admitted = arrived if self._entrance is None else self._entrance.admit(arrived, self._horizon)
-        return self._enter(admitted, is_sampled)
+    def _process(self, arrived: Mapping[int, WindowRows]) -> Iterator[pa.Table]:
+        return self._enter(arrived if self._entrance is None else self._entrance.admit(arrived, self._horizon))
 
     def _enter(self, arrived: Mapping[int, WindowRows], is_sampled: bool = True) -> Iterator[pa.Table]:
         for number, rows in arrived.items():

@@ -119,6 +119,19 @@ def test_where_all_rows_have_partners_few_are_checked() -> None:
 
 
 @eager()
+def test_rows_that_are_dropped_are_no_sample() -> None:
+    """All rows that the table has a partner for have one in the other stream, so that nothing speaks for checks."""
+    engine = make_engine(KEY, (*FOR_EVER[:2], ""), {"c": row(1)}, demand="auto")
+    for at in range(40):
+        rows = row(1, at) + [entry for k in range(2, 11) for entry in row(100 * at + k)]
+        engine.push({"a": rows, "b": row(1, at)})
+    demand = engine.stats().demand
+    assert demand is not None and demand.dropped == 9 * 40 == demand.hits
+    assert demand.checks > 11 * 40, "some were sampled"
+    assert demand.hidden == 0
+
+
+@eager()
 def test_rows_enter_where_waiting_has_ceased_to_pay() -> None:
     """Of two rows of a each time one wakes at once, and to keep the other out is not worth it.
 

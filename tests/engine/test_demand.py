@@ -164,6 +164,26 @@ def test_rows_that_no_result_can_have_are_dropped_by_a_restart_too(demand: str) 
         assert values(other.push({"c": row(1, 5, 2)})) == [(1, 1, 5), (1, 1, 5)]
 
 
+def test_rows_wait_again_after_a_plan_under_which_none_could() -> None:
+    query = ms.query(
+        "SELECT DISTINCT a.k FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR], c WHERE a.k = b.k AND b.k = c.k",
+        schemas=dict.fromkeys("abc", SCHEMA),
+        event_time=dict.fromkeys("ab", "ts"),
+        step="1 SECOND",
+    )
+    engine = ms.Engine(query, plan="(a b) c", tables={"c": row(1)}, demand="on")
+    hidden = []
+    for at, plan in enumerate(["(a b) c", "distinct(a) distinct(b c)", "(a b) c"]):
+        if at:
+            engine.migrate(plan, strategy="moving-state")
+        for number in range(2):
+            engine.push({"a": row(1, 0, (10 * at + number) * 10_000_000)})
+        demand = engine.stats().demand
+        assert demand is not None
+        hidden.append(demand.hidden)
+    assert hidden == [2, 2, 4]
+
+
 @pytest.mark.parametrize("restored", [False, True])
 def test_hidden_rows_keep_their_place_in_windows_that_count_rows(restored: bool) -> None:
     """The third row is there first, the second enters late, and both leave in their turn."""

@@ -37,7 +37,7 @@ def test_nested_loops_look_at_every_pair() -> None:
     row = {"ts": [0, 1, 2], "v": [0, 1, 2]}
     tables = {name: row | {f"to_{other}": [7, 7, 7] for other in "ABCD" if other != name} for name in "ABCD"}
     schemas = {name: dict.fromkeys(columns, int) for name, columns in tables.items()}
-    engine = ms.Engine(ms.query(text, schemas, "ts"), plan="(((A B) C) D)", executor=NestedLoops())
+    engine = ms.Engine(ms.query(text, schemas, "ts"), plan="(((A B) C) D)", executor=NestedLoops(), demand="off")
     found = [engine.push({name: tables[name]}).num_rows for name in "ABCD"]
     executor = engine._pipeline.executor
     assert isinstance(executor, TreeExecutor)

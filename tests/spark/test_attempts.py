@@ -75,7 +75,7 @@ def test_all_attempts_at_a_batch_write_the_same(kind: str, seed: int, demand: st
     tables = {"s": names} if "static" in kind else {}
     schemas = dict.fromkeys(streams, SCHEMA) | dict.fromkeys(tables, STATIC)
     spec = JoinSpec(text, schemas, "ts", cells=1 if "rows" in kind else 2, options=EngineOptions(demand=demand))
-    engine = ms.Engine(ms.query(text, schemas=schemas, event_time="ts"), tables=tables)
+    engine = ms.Engine(ms.query(text, schemas=schemas, event_time="ts"), tables=tables, demand="off")
     batches = Batches(spec, seed, tables)
     found: Counter[Any] = Counter()
     for batch in range(10):

@@ -60,7 +60,7 @@ def run_kind(kind: str, executor: str, seed: int) -> int:
     schemas = dict.fromkeys(streams, SCHEMA) | dict.fromkeys(tables, STATIC)
     options = choose_options(rng, executor)
     spec = JoinSpec(text, schemas, "ts", cells=1 if "rows" in kind else 2, options=options)
-    engine = ms.Engine(ms.query(text, schemas=schemas, event_time="ts"), tables=tables)
+    engine = ms.Engine(ms.query(text, schemas=schemas, event_time="ts"), tables=tables, demand="off")
     batches = Batches(spec, seed, tables)
     found: Counter[Any] = Counter()
     for batch in range(10):

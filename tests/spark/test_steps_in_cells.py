@@ -102,7 +102,7 @@ def run_batches(kind: str, seed: int, follows: bool = False) -> int:
     hot = {"k": [1]} if "b [RANGE" in text and rng.random() < 0.5 else {}
     options = EngineOptions(demand=rng.choice(["off", "on", "auto"]))
     spec = JoinSpec(text, schemas, "ts", cells=rng.choice([1, 3, 4]), hot_keys=hot, step=step, options=options)
-    engine = ms.Engine(ms.query(text, schemas=schemas, event_time="ts", step=step), tables=tables)
+    engine = ms.Engine(ms.query(text, schemas=schemas, event_time="ts", step=step), tables=tables, demand="off")
     batches = Batches(spec, seed, tables)
     found = 0
     now = 10_000
@@ -112,7 +112,8 @@ def run_batches(kind: str, seed: int, follows: bool = False) -> int:
             text = text.replace("RANGE 9 SECONDS", "RANGE 5 SECONDS")
             spec = replace(spec, text=text, options=EngineOptions(demand=rng.choice(["off", "on", "auto"])))
             batches.restart(spec)
-            engine = ms.Engine.restore(ms.query(text, schemas=schemas, event_time="ts"), engine.snapshot())
+            query = ms.query(text, schemas=schemas, event_time="ts")
+            engine = ms.Engine.restore(query, engine.snapshot(), demand="off")
         now += rng.choice([0, 500, 2_000, 2_000, 15_000]) if rng.random() < 0.8 else rng.randrange(4_000)
         data = {name: some_rows(rng, rng.choice([0, 1, 5, 20]), now) for name in schemas if name != "s"}
         plans = rng.choices(PLANS_OF[kind], k=rng.randrange(3)) if kind in PLANS_OF else []

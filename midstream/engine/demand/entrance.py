@@ -68,8 +68,10 @@ class Entrance:
         self._waiting = [0] * len(self._edges)
         self._reviews = EdgeReviews(self._edges, windows, is_adaptive)
         self._gauges = self._reviews.gauges
-        #: Whether rows may have to wait for a partner along some edge.
-        self._asks_any = not is_adaptive
+        #: Whether rows may have to wait for a partner along some edge; `follow` says so.
+        self._asks_any = False
+        #: What has arrived in the last chunk and is not dropped, until it is sampled.
+        self._arrived: Mapping[int, WindowRows] = {}
         self._counts = _Counts()
         self._meter = windows[0].meter
         self._edges_of: dict[int, list[Edge]] = {}
@@ -118,6 +120,10 @@ class Entrance:
             is_static = self._query.inputs[edge.neighbour].is_static
             (self._drops_by if is_static else self._edges_of).setdefault(edge.number, []).append(edge)
         self._counting = [edge for edges in self._edges_of.values() for edge in edges]
+        self._asks_any = self._finds_work()
+
+    def _finds_work(self) -> bool:
+        return any(not self._gauges[edge.reason].is_resting for edge in self._counting)
 
     def release(self, horizon: int) -> dict[int, WindowRows]:
         """Take out the hidden rows that wait for an edge that does not count any more, or whose checks do not pay."""
@@ -137,8 +143,9 @@ class Entrance:
         self._reviews.count_held_back({}, released)
         return released
 
-    def sample(self, arrived: Mapping[int, WindowRows], work: Work) -> None:
+    def sample(self, work: Work) -> None:
         """After rows have entered, check a sample of them along edges that rest, where that could pay."""
+        arrived, self._arrived = self._arrived, {}
         if not self._reviews.are_due:
             return
         for edge in self._reviews.find_promising(self._counting, work):
@@ -159,7 +166,7 @@ class Entrance:
         if not self._asks_any:
             return {}
         ceased = self._reviews.find_ceased(self._counting, work)
-        self._asks_any = any(not self._gauges[edge.reason].is_resting for edge in self._counting)
+        self._asks_any = self._finds_work()
         return self.release(horizon) if any(self._waiting[edge.reason] for edge in ceased) else {}
 
     # Rows that arrive ------------------------------------------------------------------------------------------------
@@ -167,7 +174,7 @@ class Entrance:
     def admit(self, arrived: Mapping[int, WindowRows], horizon: int) -> Mapping[int, WindowRows]:
         """The rows that enter now, by input: of those that have just arrived, and of those that were hidden."""
         self._reviews.count_chunk()
-        kept = self._drop(arrived) if self._drops_by else arrived
+        kept = self._arrived = self._drop(arrived) if self._drops_by else arrived
         if not self._asks_any and not self.hides_any:
             return kept
         chunk = IndexedChunk(kept)
