@@ -1,13 +1,14 @@
-"""Moving entries in stages: a slice of them moves once they have cost as much as moving it does.
+"""Moving entries in stages: a slice of them moves once they have cost enough where they are.
 
 A misplaced entry costs something when a probe finds it and what comes out has to be sent on, over an edge that the
 routing would have taken before. So every STAIR has an account of what its misplaced entries have made come up. When a
 small slice is paid for, so many rows are moved before the next probe, the newest first: they stay the longest, and as
-they follow each other, sets of rows stay runs. What a row makes when it moves is expected by the router's rates until
-the first slice has shown it. What nobody probes costs nothing where it is. What a slice turns out to have cost is taken
-from the account, and may leave it in debt: a STAIR whose entries make many combinations when they move waits long for
-the next slice. Nobody knows how long a routing will last. Rows that make nothing move for a quarter of what that costs:
-if the routing lasts, hardly more is spent than by somebody who knew; if it does not, up to five times as much.
+they follow each other, sets of rows stay runs. What a row makes when it moves is expected by the router's rates until a
+trial, the first rows of the first slice, has shown it. What nobody probes costs nothing where it is. What a slice turns
+out to have cost is taken from the account, and may leave it in debt: a STAIR whose entries make many combinations when
+they move waits long for the next slice. Nobody knows how long a routing will last. Rows that make nothing move for a
+quarter of what that costs: if the routing lasts, hardly more is spent than by somebody who knew; if it does not, up to
+five times as much.
 
 A STAIR that is wanted to hold something else again soon after the last time gets more expensive to move, so that a
 routing that goes to and fro does not carry all entries with it.
@@ -27,20 +28,26 @@ _PRICE = 0.06
 #: Chunks within which another wish makes moving more expensive, and the most that it is multiplied by.
 _SOON = 32
 _DEAREST = 64.0
+#: Rows that move first, to show what they make. If fewer than one in so many would be left, they move with the others.
+_TRIAL, _FEW_LEFT = 4096, 8
 
 
 @dataclass
 class _Account:
-    """What a STAIR wants, what its misplaced entries have cost, what a row cost to move, and a factor on that."""
+    """What a STAIR wants, what its misplaced entries have cost, what a row cost to move, and a factor on that.
+
+    It `is_tried` once rows have moved to what it wants now.
+    """
 
     wanted: frozenset[frozenset[int]]
     changed: int = 0
     lost: float = 0.0
     price: float = _PRICE
     factor: float = 1.0
+    is_tried: bool = False
 
-    def count_rows(self, overhead: float) -> int:
-        """The rows that have been paid for, beside what any slice costs."""
+    def count_rows(self, overhead: float = 0.0) -> int:
+        """The rows that have been paid for, beside what a slice costs."""
         return int((self.lost / self.factor - overhead) / self.price)
 
 
@@ -50,7 +57,7 @@ class Stages:
     #: The fewest rows that are worth a slice.
     least_rows = 512
     #: What a slice costs beside its rows, in combinations: it looks through all states of the STAIR that it moves to.
-    overhead = 8_192.0
+    overhead = 4_096.0
 
     def __init__(self, mover: Mover):
         self._mover = mover
@@ -66,7 +73,7 @@ class Stages:
                 is_soon = account.changed and self._chunk - account.changed < _SOON
                 account.factor = min(_DEAREST, 2 * account.factor) if is_soon else max(1.0, account.factor / 2)
                 account.wanted, account.changed, account.lost = sets, self._chunk, 0.0
-                account.price = _PRICE + made(stair)
+                account.price, account.is_tried = _PRICE + made(stair), False
 
     def next_chunk(self) -> None:
         """Another chunk begins."""
@@ -92,6 +99,16 @@ class Stages:
         rows = account.count_rows(self.overhead)
         if rows < self.least_rows:
             return
+        account.lost -= account.factor * self.overhead
+        if not account.is_tried:
+            account.is_tried = True
+            self._move(stair, account, min(rows, _TRIAL))
+            rows = account.count_rows()
+        if rows >= self.least_rows:
+            self._move(stair, account, rows + rows // _FEW_LEFT)
+
+    def _move(self, stair: Stair, account: _Account, rows: int) -> None:
+        """Move so many rows, and pay for what that has taken."""
         moved, found = self._mover.rows_moved, self._mover.found
         if self._mover.is_found_by_key(stair):
             self._mover.move_some_of(stair, rows)
@@ -100,7 +117,7 @@ class Stages:
         moved, found = self._mover.rows_moved - moved, self._mover.found - found
         if moved:
             spent = _PRICE * moved + found
-            account.lost -= account.factor * (self.overhead + spent)
+            account.lost -= account.factor * spent
             account.price = max(_PRICE, spent / moved)
         else:
             account.lost = 0.0
