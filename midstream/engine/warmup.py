@@ -18,7 +18,7 @@ from midstream.engine.joins.combos import Block
 from midstream.engine.operators.aggregates import make_accumulator
 from midstream.engine.operators.aggregates.pairs import Pairs
 from midstream.kernels import changes, distinct, hashing, partition, rings, sets, sums
-from midstream.kernels.types import Combos, KeyBits, Layout, Ring
+from midstream.kernels.types import Combos, KeyCounts, Layout, Ring
 from midstream.state.indexes import NOWHERE, HashIndex, SortedIndex, find_lacking, new_cursor
 from midstream.state.join_state import Access, JoinState
 from midstream.state.missing import Box, Cause
@@ -133,9 +133,10 @@ def _wake_rows() -> None:
 
 def _hold_rows() -> None:
     """Only STAIRs have sets of rows, and look at columns of combinations one at a time."""
-    ids, filter = np.arange(1, 5), KeyBits(np.ones(8, np.bool_), 61)
+    ids, filter = np.arange(1, 5), KeyCounts(np.zeros(8, np.uint8), 61)
     pairs = Combos(np.column_stack((ids, ids)), ids, ids + 9)
     hashing.enter_keys(ids, *filter)
+    hashing.leave_keys(ids[:1], *filter)
     rows = RowSet()
     for some in (ids[::2], ids[::2].copy()):
         rows.add(some)

@@ -19,6 +19,8 @@ _SECOND, _THIRD = np.int64(0x2545F4914F6CDD1D), np.int64(0x5851F42D4C957F2D)
 _EIGHT = np.uint64(8)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _SIGN = np.int64(-0x8000000000000000)
+#: A count of a filter that has been reached is not known to have gone down again.
+_MOST = np.uint8(255)
 
 
 @njit(inline="always")
@@ -118,7 +120,18 @@ def float_codes(bits, out):
 
 
 @kernel
-def enter_keys(keys, bits, shift):
-    """Set the bits of keys in a filter."""
+def enter_keys(keys, counts, shift):
+    """Count keys in a filter, up to the most that a count can be, where it stays."""
     for i in range(keys.size):
-        bits[filter_hash(keys[i], shift)] = True
+        place = filter_hash(keys[i], shift)
+        if counts[place] < _MOST:
+            counts[place] += np.uint8(1)
+
+
+@kernel
+def leave_keys(keys, counts, shift):
+    """Count keys no longer; each of them has been entered."""
+    for i in range(keys.size):
+        place = filter_hash(keys[i], shift)
+        if counts[place] < _MOST:
+            counts[place] -= np.uint8(1)

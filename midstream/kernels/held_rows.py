@@ -29,12 +29,12 @@ def probe(chains, keys, combos, out, cursor, layout, held, filter):
     out_rows, out_starts, out_ends = out
     entry_at, probe_at = layout
     bits, base, low, high = held
-    key_bits, shift = filter
+    key_counts, shift = filter
     secrets = secrets_of(seed)
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     is_run = bits.size == 0
-    takes_all = key_bits.size == 0
+    takes_all = key_counts.size == 0
     probe_width = rows.shape[1]
     size = keys.size
     capacity = out_starts.size
@@ -45,14 +45,14 @@ def probe(chains, keys, combos, out, cursor, layout, held, filter):
     kept = np.empty(KEPT, np.int64)
     for coming in range(row, min(row + AHEAD_BUCKET, size)):
         bucket = _NOWHERE
-        if takes_all or key_bits[filter_hash(keys[coming], shift)]:
+        if takes_all or key_counts[filter_hash(keys[coming], shift)] > 0:
             bucket = bucket_hash(keys[coming], secrets) & bucket_mask
         kept[coming & (KEPT - 1)] = bucket
     while row < size:
         coming = row + AHEAD_BUCKET
         if coming < size:
             bucket = _NOWHERE
-            if takes_all or key_bits[filter_hash(keys[coming], shift)]:
+            if takes_all or key_counts[filter_hash(keys[coming], shift)] > 0:
                 bucket = bucket_hash(keys[coming], secrets) & bucket_mask
                 prefetch(buckets, bucket)
             kept[coming & (KEPT - 1)] = bucket
@@ -101,12 +101,12 @@ def find(chains, keys, held, filter):
     """The ids of all rows of a set that have one of these keys, each once; keys that a filter lacks are passed over."""
     buckets, slots, seed = chains
     bits, base, low, high = held
-    key_bits, shift = filter
+    key_counts, shift = filter
     secrets = secrets_of(seed)
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     is_run = bits.size == 0
-    takes_all = key_bits.size == 0
+    takes_all = key_counts.size == 0
     size = keys.size
     seen = np.zeros(table_size(size), np.int64)
     seen_mask = seen.size - 1
@@ -117,7 +117,7 @@ def find(chains, keys, held, filter):
         coming = row + AHEAD_BUCKET
         if coming < size:
             bucket = _NOWHERE
-            if takes_all or key_bits[filter_hash(keys[coming], shift)]:
+            if takes_all or key_counts[filter_hash(keys[coming], shift)] > 0:
                 bucket = bucket_hash(keys[coming], secrets) & bucket_mask
                 prefetch(buckets, bucket)
             kept[coming & (KEPT - 1)] = bucket

@@ -80,8 +80,8 @@ class HeldRows(NamedTuple):
     high: int
 
 
-class KeyBits(NamedTuple):
-    """Keys that may be there: those whose bit is set, at their hash shifted right by `shift`; without bits, all."""
+class KeyCounts(NamedTuple):
+    """Keys that may be there: those with a count, at their hash shifted right by `shift`; without counts, all."""
 
-    bits: np.ndarray
+    counts: np.ndarray
     shift: int

@@ -24,7 +24,7 @@ from midstream.kernels.types import (
     Chains,
     Combos,
     HeldRows,
-    KeyBits,
+    KeyCounts,
     Layout,
     Place,
     Ring,
@@ -105,7 +105,7 @@ class HashIndex:
         return bool(chains.probe(*records))
 
     def probe_held(
-        self, keys: Ints, combos: Combos, out: Combos, cursor: Ints, layout: Layout, held: HeldRows, filter: KeyBits
+        self, keys: Ints, combos: Combos, out: Combos, cursor: Ints, layout: Layout, held: HeldRows, filter: KeyCounts
     ) -> bool:
         """As `probe`, with the rows of a window that are in a set and have one of the keys of a filter."""
         records = (
@@ -133,7 +133,7 @@ class HashIndex:
             found = np.concatenate((found, np.empty(len(found), np.int64)))
         return found[: cursor[COUNT]]
 
-    def find_held(self, keys: Ints, held: HeldRows, filter: KeyBits) -> Ints:
+    def find_held(self, keys: Ints, held: HeldRows, filter: KeyCounts) -> Ints:
         """The ids of the rows of a set with one of these keys, each once; as `probe_held`."""
         found: Ints = held_rows.find(tuple(self._chains), keys, tuple(held), tuple(filter))
         return found

@@ -14,6 +14,7 @@ from midstream.engine.executors.eddy.marks import Marks
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
 from midstream.engine.joins.combos import Block, Delta
+from midstream.kernels.types import KeyCounts
 from midstream.state.indexes import Ints
 from midstream.state.window import BaseWindow
 
@@ -108,6 +109,18 @@ def forget_new_keys(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KeyFilter, "add", lambda filter, keys: None)
 
 
+def forget_keys_with_their_first_row(patch: pytest.MonkeyPatch) -> None:
+    """A key goes from a filter with the first row that has it."""
+
+    def forget(filter: KeyFilter, keys: Ints) -> None:
+        own = KeyFilter(keys)
+        own.counts = KeyCounts(np.zeros_like(filter.counts.counts), filter.counts.shift)
+        own.add(keys)
+        filter.counts.counts[own.counts.counts > 0] = 0
+
+    patch.setattr(KeyFilter, "remove", forget)
+
+
 MUTANTS: dict[Mutant, int] = {
     without_rule: 0,
     marks_for_demotions_only: 0,
@@ -115,4 +128,5 @@ MUTANTS: dict[Mutant, int] = {
     two_streams_in_flight: 0,
     purge_by_start: 0,
     forget_new_keys: 500,
+    forget_keys_with_their_first_row: 500,
 }

@@ -7,13 +7,13 @@ import pytest
 
 from midstream.kernels import chains, held_rows, rings, row_sets
 from midstream.kernels.distinct import find_distinct_rows
-from midstream.kernels.hashing import enter_keys
-from midstream.kernels.types import COUNT, EVICTED, VISITED, Combos, HeldRows, KeyBits, Ring
+from midstream.kernels.hashing import enter_keys, leave_keys
+from midstream.kernels.types import COUNT, EVICTED, VISITED, Combos, HeldRows, KeyCounts, Ring
 
 from .test_chains import insert_entries, keys_of, new_chains
 from .twins import Entries, block, drain, draw_combos, ints, layout_of, naive_join, new_cursor
 
-ALL_KEYS = KeyBits(np.empty(0, np.bool_), 0)
+ALL_KEYS = KeyCounts(np.empty(0, np.uint8), 0)
 
 
 def draw_held(rng: np.random.Generator, low: int, high: int, is_run: bool) -> tuple[HeldRows, set[int]]:
@@ -24,8 +24,8 @@ def draw_held(rng: np.random.Generator, low: int, high: int, is_run: bool) -> tu
     return HeldRows(bits, low - 4, low, high), {row for row in range(low, high) if bits[row - low + 4]}
 
 
-def filter_of(keys: list[int]) -> KeyBits:
-    found = KeyBits(np.zeros(16, np.bool_), 60)
+def filter_of(keys: list[int]) -> KeyCounts:
+    found = KeyCounts(np.zeros(16, np.uint8), 60)
     enter_keys(np.array(keys, np.int64), *found)
     return found
 
@@ -49,7 +49,7 @@ def test_a_probe_joins_with_the_rows_of_the_set(seed: int, is_run: bool, is_filt
         bool(seed % 2),
     )
 
-    def probe(out: Combos, cursor: np.ndarray, keys_held: KeyBits = filter) -> bool:
+    def probe(out: Combos, cursor: np.ndarray, keys_held: KeyCounts = filter) -> bool:
         return bool(held_rows.probe(made, keys, combos, out, cursor, layout, held, keys_held))
 
     assert drain(probe, 3, capacity=7)[0] == wanted and wanted
@@ -69,6 +69,19 @@ def test_rows_of_a_set_are_found_once_by_their_keys(seed: int, is_run: bool) -> 
     wanted = sorted(row for row in rows if entries.keys[row] in keys)
     for filter in (ALL_KEYS, filter_of([entries.keys[row] for row in rows])):
         assert sorted(held_rows.find(made, keys, held, filter).tolist()) == wanted
+
+
+def test_a_key_stays_in_a_filter_as_long_as_a_row_has_it() -> None:
+    """Also where more rows share a place than can be counted: then it stays for good."""
+    counts = filter_of([3, 3, 8])
+    leave_keys(ints(3), *counts)
+    assert counts.counts.sum() == 2 and (counts.counts == filter_of([3, 8]).counts).all()
+    leave_keys(ints(3, 8), *counts)
+    assert counts.counts.sum() == 0
+    for many in (255, 256, 1_000):
+        counts = filter_of([5] * many)
+        leave_keys(ints(*[5] * (many - 1)), *counts)
+        assert counts.counts.max() > 0
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from midstream.cql.model import Band, Query, Rounding
 from midstream.engine.joins.combos import Delta
 from midstream.kernels import loops, runs
-from midstream.kernels.types import LARGEST, SMALLEST, Combos, HeldRows, KeyBits, Layout, Ring
+from midstream.kernels.types import LARGEST, SMALLEST, Combos, HeldRows, KeyCounts, Layout, Ring
 from midstream.state.indexes import HashIndex, Ints, SortedIndex
 from midstream.state.join_state import Access, JoinState, Signature
 from midstream.state.keys import codes_of, floats_of
@@ -64,7 +64,7 @@ class HashPath:
         keys, index = delta.keys(self.classes), self.index(store)
         return (lambda out, cursor: index.probe(ring, keys, delta.combos, out, cursor, layout),)
 
-    def held_step(self, window: BaseWindow, delta: Delta, layout: Layout, held: HeldRows, filter: KeyBits) -> Step:
+    def held_step(self, window: BaseWindow, delta: Delta, layout: Layout, held: HeldRows, filter: KeyCounts) -> Step:
         """A step that joins the delta with those rows of a window that are in a set and pass a filter of keys."""
         keys, index = delta.keys(self.classes), self.index(window)
         return lambda out, cursor: index.probe_held(keys, delta.combos, out, cursor, layout, held, filter)

@@ -1,57 +1,58 @@
 """Which keys the rows of a STAIR may have that stand alone.
 
 They are found by the index of their window, in which all other rows of the input are, too. Where many of these stand in
-combinations, or nowhere, a probe would look at them in vain. A filter of keys sorts most of such probes out. It may
-take a key for one of the STAIR's that is not, never the other way round. Keys that have gone stay in it for a while;
-when a third of the keys have gone, or as many have come as there were, it is made anew.
+combinations, or nowhere, a probe would look at them in vain. A filter of keys sorts most of such probes out: it counts
+keys by a hash, so that a key goes with its last row. It may take a key for one of the STAIR's that is not, never the
+other way round. Rows that leave their window stay counted; when as many keys have come as there were, it is made anew.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from midstream.kernels.hashing import enter_keys
-from midstream.kernels.types import KeyBits
+from midstream.kernels.hashing import enter_keys, leave_keys
+from midstream.kernels.types import KeyCounts
 from midstream.state import rings
 from midstream.state.indexes import Ints
 
 _PLACES_A_KEY = 4
 _LEAST_CHANGES = 1 << 10
 #: In place of a filter: every key may be there.
-ALL_KEYS = KeyBits(np.empty(0, np.bool_), 0)
+ALL_KEYS = KeyCounts(np.empty(0, np.uint8), 0)
 
 
 class KeyFilter:
-    """Made of the keys that are there.
+    """Made of the keys that are there, each as often as there are rows with it.
 
     >>> found = KeyFilter(np.array([5, 7]))
     >>> found.add(np.array([9]))
-    >>> int(found.bits.bits.sum())
-    3
+    >>> found.remove(np.array([5]))
+    >>> int(found.counts.counts.sum())
+    2
     """
 
     def __init__(self, keys: Ints):
         size = rings.capacity_for(_PLACES_A_KEY * 2 * len(keys))
         #: What a probe reads.
-        self.bits = KeyBits(np.zeros(size, np.bool_), 64 - (size - 1).bit_length())
+        self.counts = KeyCounts(np.zeros(size, np.uint8), 64 - (size - 1).bit_length())
         self._more = max(_LEAST_CHANGES, len(keys))
-        self._fewer = max(_LEAST_CHANGES, len(keys) // 3)
-        enter_keys(keys, *self.bits)
+        enter_keys(keys, *self.counts)
 
     def add(self, keys: Ints) -> None:
         """Rows with these keys have come."""
-        enter_keys(keys, *self.bits)
+        enter_keys(keys, *self.counts)
         self._more -= len(keys)
 
-    def note_gone(self, count: int) -> None:
-        """So many rows have gone; their keys stay."""
-        self._fewer -= count
+    def remove(self, keys: Ints) -> None:
+        """Rows with these keys, all of which are counted, have gone."""
+        leave_keys(keys, *self.counts)
+        self._more += len(keys)
 
     @property
     def is_worn(self) -> bool:
         """Whether it should be made anew."""
-        return self._more < 0 or self._fewer < 0
+        return self._more < 0
 
     @property
     def nbytes(self) -> int:
-        return self.bits.bits.nbytes
+        return self.counts.counts.nbytes

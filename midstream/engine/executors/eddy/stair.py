@@ -16,7 +16,7 @@ from midstream.engine.joins.access import BandPath, HashPath, Path
 from midstream.engine.joins.combos import Delta
 from midstream.engine.joins.nodes import INDEXED_AT_ONCE
 from midstream.engine.routing.edges import Edge, path_along
-from midstream.kernels.types import Combos, KeyBits
+from midstream.kernels.types import Combos, KeyCounts
 from midstream.state.indexes import Ints
 from midstream.state.join_state import JoinState
 from midstream.state.row_set import RowSet
@@ -82,9 +82,15 @@ class Stair:
 
     def remove_rows(self, ids: Ints) -> None:
         """Have rows stand alone no longer."""
+        before = len(self.rows)
         self.rows.discard(ids)
-        if self._filter is not None:
-            self._filter.note_gone(len(ids))
+        if self._filter is None:
+            return
+        # The filter may forget the key of a row only once, and only if the window still has the row.
+        if before - len(self.rows) == len(ids) and (len(ids) == 0 or int(ids.min()) >= self.window.head):
+            self._filter.remove(self._keys_of(ids))
+        else:
+            self._filter = None
 
     def begin_anew(self, first: int, last: int) -> None:
         """Have nothing but rows from one id up to another, alone."""
@@ -96,14 +102,14 @@ class Stair:
         """The keys of rows of its stream."""
         return self.row_path.keys(Delta.of_rows(self.stream, ids, self._windows))
 
-    def find_filter(self) -> KeyBits:
+    def find_filter(self) -> KeyCounts:
         """The keys that rows which stand alone may have; all keys where a filter would not be worth it."""
         if len(self.rows) > _MOST_ALONE * len(self.window):
             self._filter = None
             return ALL_KEYS
         if self._filter is None or self._filter.is_worn:
             self._filter = KeyFilter(self._keys_of(self.rows.ids()))
-        return self._filter.bits
+        return self._filter.counts
 
     def find(self, inputs: frozenset[int], rows: Ints) -> Ints:
         """The ids of the combinations of these inputs that have one of these rows of its stream."""
