@@ -112,7 +112,7 @@ def _check(given: Duration, entries: Sequence[Entry], multiple: int) -> int:
     if step <= 0 or step % MILLISECOND:
         _refuse(given, "is not a whole number of milliseconds, at least 1", "give one, such as step='1 minute'")
     for entry in entries:
-        if entry.window.kind is WindowKind.TUMBLE and step % entry.window.size:
+        if not entry.window.fits_into(step):
             what = f"is not a multiple of [{entry.window.text}] of {entry.alias!r}"
             _refuse(given, what, f"give one, such as step={duration_text(multiple)!r}")
     longest = _longest(entries)

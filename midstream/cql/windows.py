@@ -57,6 +57,8 @@ class Window(abc.ABC):
     kind: ClassVar[WindowKind]
     #: Whether these are the rows of a static table, which are there from the start.
     is_static: ClassVar[bool] = False
+    #: Whether the validity of each row ends at a time of its own, as long after its event time as that of all others.
+    slides: ClassVar[bool] = False
 
     size: int = 0
 
@@ -96,6 +98,10 @@ class Window(abc.ABC):
     def latest_time(self, end: int) -> int:
         """The latest event time of rows that are valid up to `end`."""
 
+    def fits_into(self, step: int) -> bool:
+        """Whether steps of so many microseconds end only where this window may be cut."""
+        return True
+
     @abc.abstractmethod
     def covers(self, other: Window) -> bool:
         """Whether the rows that this window holds are all that `other` would hold, so that one can become the other."""
@@ -110,6 +116,7 @@ class RangeWindow(Window):
     """``[RANGE 10 MINUTES]``: a row is valid for `size` microseconds after its event time."""
 
     kind = WindowKind.RANGE
+    slides = True
     counts_rows = False
     ends_by_time = True
     never_ends = False
@@ -158,13 +165,17 @@ class TumbleWindow(Window):
         return 2, self.size
 
     def intervals(self, times: Times) -> tuple[Times, Times]:
-        since = times % self.size
-        until = self.size - 1 - since
-        starts = np.where(times < since - LARGEST, -LARGEST, times - since)
+        into = times % self.size
+        until = self.size - 1 - into
+        starts = np.where(times < into - LARGEST, -LARGEST, times - into)
         return starts, np.where(times > LARGEST - until, LARGEST, times + until)
 
     def latest_time(self, end: int) -> int:
         return LARGEST if end == LARGEST else max((end + 1) // self.size * self.size - 1, -LARGEST)
+
+    def fits_into(self, step: int) -> bool:
+        """Whether a step is whole buckets: a count of half a bucket would be of rows that are valid beyond it."""
+        return step % self.size == 0
 
     def covers(self, other: Window) -> bool:
         return other == self

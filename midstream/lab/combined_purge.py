@@ -18,7 +18,6 @@ from typing import cast
 
 import numpy as np
 
-from midstream.cql.windows import WindowKind
 from midstream.engine.executors.protocol import Executor
 from midstream.engine.executors.tree import TreeExecutor
 from midstream.engine.joins.combos import Delta
@@ -39,7 +38,7 @@ class CombinedPurge(ParallelTrack):
 
     def refusal(self, proposal: Proposal) -> str | None:
         windows = {relation.window for relation in proposal.query.inputs}
-        if len(windows) > 1 or not all(window.kind is WindowKind.RANGE for window in windows):
+        if len(windows) > 1 or not all(window.slides for window in windows):
             return "the combined purge is defined for one RANGE window that all streams have. Use parallel-track"
         if proposal.is_migrating or proposal.old_kind is not TreeExecutor.kind:
             return "the combined purge starts from a plan that runs alone on the tree executor. Use parallel-track"

@@ -24,7 +24,6 @@ import pyarrow.types as pat
 
 from midstream.cql.functions import call
 from midstream.cql.model import OF_AGGREGATES, OF_KEYS, Aggregate, Column, Expr, Grouping, Literal, Output, Query
-from midstream.cql.windows import WindowKind
 from midstream.engine.operators.aggregates.integer_sums import TOTAL_TYPE
 from midstream.engine.operators.aggregates.making import COUNT_OF_STATES, OF_STATES, TOTAL
 
@@ -57,8 +56,8 @@ def groups_of_parts(query: Query) -> Query:
 def gives_states(query: Query) -> bool:
     """Whether places give out the states of a query's groups, and not the arguments of all results."""
     assert query.grouping is not None
-    ranges = any(relation.window.kind is WindowKind.RANGE for relation in query.inputs)
-    return not ranges and all(map(_has_state, query.grouping.aggregates))
+    slide = any(relation.window.slides for relation in query.inputs)
+    return not slide and all(map(_has_state, query.grouping.aggregates))
 
 
 def _has_state(aggregate: Aggregate) -> bool:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from midstream.cql.describe import aggregate_text, combination_text, expression_text
 from midstream.cql.durations import duration_text
 from midstream.cql.model import Grouping, Query
-from midstream.cql.windows import WindowKind, window_of
+from midstream.cql.windows import window_of
 from midstream.engine.input.arrivals import InputReader
 from midstream.engine.snapshot.format import Snapshot, same_or_reason
 from midstream.engine.snapshot.stored_types import check_types, in_type, types_as_json
@@ -139,7 +139,7 @@ def _check_step(query: Query, stored: int | None) -> None:
             f"give step={before!r}, or leave it out"
         )
     for relation in query.inputs:
-        if relation.window.kind is WindowKind.TUMBLE and stored % relation.window.size:
+        if not relation.window.fits_into(stored):
             raise SnapshotError(
                 f"restore: the snapshot was taken in steps of {before}, which is not a multiple of "
                 f"[{relation.window.text}] of {relation.alias!r}; keep the former window"

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from midstream.cql.durations import duration_text
 from midstream.cql.model import Input
-from midstream.cql.windows import Window, WindowKind, window_of
+from midstream.cql.windows import Window, window_of
 from midstream.engine.snapshot.checkpoint import check_windows
 from midstream.engine.snapshot.format import same_or_reason
 from midstream.errors import SnapshotError, SparkError
@@ -226,8 +226,7 @@ def _check_step(spec: JoinSpec, ledger: Ledger, where: str) -> None:
 
 def _cut_bucket(spec: JoinSpec, step: int) -> Input | None:
     """An input whose buckets steps of this length would cut."""
-    tumbling = (relation for relation in spec.query.inputs if relation.window.kind is WindowKind.TUMBLE)
-    return next((relation for relation in tumbling if step % relation.window.size), None)
+    return next((relation for relation in spec.query.inputs if not relation.window.fits_into(step)), None)
 
 
 def _check_windows(spec: JoinSpec, ledger: Ledger, where: str) -> None:
