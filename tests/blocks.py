@@ -1,4 +1,7 @@
-"""Blocks of seeds: a few of them in every test run, the others among the slow tests."""
+"""Blocks of seeds: a few of them in every test run, the others among the slow tests.
+
+How many are quick is decided by the time that a test run may take, twelve minutes on two processors.
+"""
 
 from __future__ import annotations
 

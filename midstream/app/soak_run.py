@@ -19,10 +19,10 @@ from typing import Any
 
 from midstream.app.soak_picture import Measurements
 from midstream.app.soak_processes import MARK, find_processes, measure_memory
+from midstream.engine.executors.tree import Tree
 from midstream.errors import SparkError
 from midstream.migrate import STRATEGIES
 from midstream.migrate.pause_drain_resume import PauseDrainResume
-from midstream.migrate.staged import Staged
 
 _GONE_SECONDS = 60.0
 _END_SECONDS = 900.0
@@ -48,7 +48,9 @@ class Course:
 
 def _changes() -> Iterator[tuple[str, str]]:
     """Plans in turn, each time by another strategy, of all that can make these changes."""
-    strategies = [strategy.name for strategy in STRATEGIES if not isinstance(strategy, PauseDrainResume | Staged)]
+    strategies = [
+        strategy.name for strategy in STRATEGIES if strategy.suits(Tree()) and strategy.name != PauseDrainResume.name
+    ]
     for turn in itertools.count():
         for place, plan in enumerate(_PLANS):
             yield plan, strategies[(place + turn) % len(strategies)]

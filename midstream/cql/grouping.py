@@ -94,8 +94,8 @@ class SelectReader(Reader):
             return f"write {name}(x)"
         if not (distinct and args):
             return "write count(*), count(x) or count(DISTINCT x)"
-        one = ", '|', ".join(self.source.written(arg) for arg in args)
-        return f"write count(DISTINCT concat({one})), with a separator that no value has"
+        joined = ", '|', ".join(self.source.written(arg) for arg in args)
+        return f"write count(DISTINCT concat({joined})), with a separator that no value has"
 
 
 class _ArgumentReader(Reader):

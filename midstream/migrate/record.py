@@ -120,9 +120,9 @@ class Recorder:
         """It goes by another strategy than the one that was asked for."""
         self.current = replace(self.current, strategy=strategy, unit=unit, note=note)
 
-    def spend(self, since: float) -> None:
-        """Add the time since a moment of `time.perf_counter`."""
-        self.current = replace(self.current, seconds=self.current.seconds + time.perf_counter() - since)
+    def spend(self, began: float) -> None:
+        """Add the time since it began, a moment of `time.perf_counter`."""
+        self.current = replace(self.current, seconds=self.current.seconds + time.perf_counter() - began)
 
     def begin(self, holes: int) -> None:
         """The transition is made; so much has to go away."""

@@ -59,9 +59,9 @@ def entries_of(store: StairStore, stair: Stair) -> Iterator[Entry]:
 
 
 def check_b(entries: list[Entry], where: str) -> None:
-    for one, other in itertools.combinations(entries, 2):
-        agree = all(other[number] == row for number, row in one.items() if number in other)
-        assert not agree, f"{where}: {one} and {other} agree"
+    for entry, other in itertools.combinations(entries, 2):
+        agree = all(other[number] == row for number, row in entry.items() if number in other)
+        assert not agree, f"{where}: {entry} and {other} agree"
 
 
 def check_a(engine: ms.Engine, store: StairStore, entries: dict[Any, list[Entry]]) -> None:

@@ -134,8 +134,8 @@ def test_nothing_is_lost_where_both_sides_could_wait_for_each_other() -> None:
 def test_everything_waits_for_a_side_that_is_empty() -> None:
     """Rows of d come late; only what matches climbs then."""
     engine = make_clique("((a b) c) d", demand="on")
-    many = [one for n in range(9) for one in row(n, b=n, c=n, d=n)]
-    engine.push({name: [{**one, **dict.fromkeys("abcd", one["n"])} for one in many] for name in "abc"})
+    many = [{**values, **dict.fromkeys("abcd", n)} for n in range(9) for values in row(n)]
+    engine.push(dict.fromkeys("abc", many))
     stats = engine.stats()
     assert sum(state.rows for state in stats.states if state.kind == "join") == 0
     assert results(engine.push({"d": row(1, 1, a=4, b=4, c=4)})) == [(4, 4, 4, 1)]

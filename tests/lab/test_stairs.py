@@ -106,8 +106,8 @@ def test_a_set_up_has_the_fan_outs_that_were_drawn() -> None:
     assert [sum(table.num_rows for table in batch.values()) for batch in relations.pushes[:-1]] == [500] * (
         len(relations.pushes) - 1
     )
-    for at, ((one, other), fan_out) in enumerate(setup.fan_outs.items()):
-        small, large = sorted((one, other), key=lambda number: setup.sizes[number])
+    for at, (pair, fan_out) in enumerate(setup.fan_outs.items()):
+        small, large = sorted(pair, key=lambda number: setup.sizes[number])
         found = partners(whole(relations, setup.names[small]), whole(relations, setup.names[large]), f"j{at}")
         assert found.mean() == pytest.approx(fan_out, rel=0.3, abs=0.3)
 

@@ -52,9 +52,9 @@ class Edge:
         return self.right if end == self.left else self.left
 
 
-def make_edge(query: Query, one: int, other: int) -> Edge:
+def make_edge(query: Query, *ends: int) -> Edge:
     """The edge between two inputs."""
-    left, right = sorted((one, other))
+    left, right = sorted(ends)
     classes = tuple(at for at, key_class in enumerate(query.key_classes) if {left, right} <= key_class.inputs)
     bands = [
         (band.low is None or band.high is None, at)
@@ -89,7 +89,7 @@ def choose_edges(query: Query, plan: Plan) -> tuple[Edge, ...]:
     """The best edge for each join of a plan, in the order of its joins; together they are a spanning tree."""
     chosen = []
     for join in plan.joins():
-        edges = (make_edge(query, one, other) for one, other in product(join.left.inputs, join.right.inputs))
+        edges = (make_edge(query, left, right) for left, right in product(join.left.inputs, join.right.inputs))
         chosen.append(min(edges, key=lambda edge: _effort(query, edge)))
     return tuple(chosen)
 

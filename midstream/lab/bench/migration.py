@@ -249,7 +249,7 @@ def _alternating(rotation: Rotation, size: int, count: int) -> tuple[float, floa
 def bypass_holes(engine: ms.Engine) -> None:
     """Take the question whether a state has holes out of an engine that has none."""
     filler = engine._pipeline.executor.filler  # type: ignore[attr-defined]
-    filler.fill_for = lambda node, probing, floor: None
+    filler.fill_for = lambda node, probing, horizon: None
 
 
 def _fill_is_vectorised(console: Console) -> bool:

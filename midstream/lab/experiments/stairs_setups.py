@@ -55,7 +55,7 @@ class Setup:
     def condition(self) -> str:
         """The predicates of the query."""
         names = self.names
-        joins = [f"{names[one]}.j{at} = {names[other]}.j{at}" for at, (one, other) in enumerate(self.fan_outs)]
+        joins = [f"{names[left]}.j{at} = {names[right]}.j{at}" for at, (left, right) in enumerate(self.fan_outs)]
         selections = [
             f"{name}.p < {round(share * _PARTS)}" for name, share in zip(names, self.kept, strict=True) if share < 1
         ]
@@ -105,9 +105,9 @@ def _draw_plan(rng: np.random.Generator, names: str, pairs: Sequence[Pair]) -> s
     parts = dict(enumerate(names))
     part_of = {number: number for number in parts}
     for at in rng.permutation(len(pairs)):
-        one, other = (part_of[number] for number in pairs[at])
-        parts[one] = f"({parts[one]} {parts.pop(other)})"
-        part_of = {number: one if part == other else part for number, part in part_of.items()}
+        left, right = (part_of[number] for number in pairs[at])
+        parts[left] = f"({parts[left]} {parts.pop(right)})"
+        part_of = {number: left if part == right else part for number, part in part_of.items()}
     return next(iter(parts.values()))
 
 
