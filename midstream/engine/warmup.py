@@ -133,7 +133,7 @@ def _wake_rows() -> None:
 
 def _hold_rows() -> None:
     """Only STAIRs have sets of rows, and look at columns of combinations one at a time."""
-    ids, filter = np.arange(1, 5), KeyCounts(np.zeros(8, np.uint8), 61)
+    ids, filter = np.arange(1, 5), KeyCounts(np.zeros(8, np.uint16), 61)
     pairs = Combos(np.column_stack((ids, ids)), ids, ids + 9)
     hashing.enter_keys(ids, *filter)
     hashing.leave_keys(ids[:1], *filter)

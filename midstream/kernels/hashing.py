@@ -20,7 +20,7 @@ _EIGHT = np.uint64(8)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _SIGN = np.int64(-0x8000000000000000)
 #: A count of a filter that has been reached is not known to have gone down again.
-_MOST = np.uint8(255)
+_MOST = np.uint16(0xFFFF)
 
 
 @njit(inline="always")
@@ -125,13 +125,17 @@ def enter_keys(keys, counts, shift):
     for i in range(keys.size):
         place = filter_hash(keys[i], shift)
         if counts[place] < _MOST:
-            counts[place] += np.uint8(1)
+            counts[place] += np.uint16(1)
 
 
 @kernel
 def leave_keys(keys, counts, shift):
-    """Count keys no longer; each of them has been entered."""
+    """Count keys no longer, each of which has been entered; for how many that could not be done."""
+    stuck = 0
     for i in range(keys.size):
         place = filter_hash(keys[i], shift)
         if counts[place] < _MOST:
-            counts[place] -= np.uint8(1)
+            counts[place] -= np.uint16(1)
+        else:
+            stuck += 1
+    return stuck

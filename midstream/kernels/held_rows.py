@@ -132,19 +132,16 @@ def find(chains, keys, held, filter):
         if bucket == _NOWHERE:
             continue
         key = keys[row]
-        is_first = True
+        at = bucket_hash(key, secrets) & seen_mask
+        while seen[at] != 0 and keys[seen[at] - 1] != key:
+            at = (at + 1) & seen_mask
+        if seen[at] != 0:
+            continue
+        seen[at] = row + 1
         entry = buckets[bucket]
         while entry >= low:
             slot = entry & slot_mask
             if slots[slot, 0] == key and entry < high and (is_run or bits[entry - base]):
-                if is_first:  # of this row; of all rows with the key only the first counts
-                    at = bucket_hash(key, secrets) & seen_mask
-                    while seen[at] != 0 and keys[seen[at] - 1] != key:
-                        at = (at + 1) & seen_mask
-                    if seen[at] != 0:
-                        break
-                    seen[at] = row + 1
-                    is_first = False
                 if count == found.size:
                     found = np.concatenate((found, np.empty(count, np.int64)))
                 found[count] = entry

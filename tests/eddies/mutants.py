@@ -103,7 +103,6 @@ def starts_of(window: BaseWindow) -> object:
     return window.starts
 
 
-#: Each with the first of a few runs of which one shows it.
 def forget_new_keys(patch: pytest.MonkeyPatch) -> None:
     """Keys of rows that have come since a filter was made are not in it."""
     patch.setattr(KeyFilter, "add", lambda filter, keys: None)
@@ -121,6 +120,7 @@ def forget_keys_with_their_first_row(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KeyFilter, "remove", forget)
 
 
+#: Each with the first of a few runs of which one shows it.
 MUTANTS: dict[Mutant, int] = {
     without_rule: 0,
     marks_for_demotions_only: 0,
