@@ -98,15 +98,17 @@ def decimal_of(type: pa.DataType) -> pa.DataType:
 
 
 def common_decimal(a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    """The decimal that holds the values of both, as far as 38 digits go; the scale comes first, as in Spark.
+    """The decimal that holds the values of both; of over 38 digits, those after the point give way, as in Spark.
 
     >>> common_decimal(pa.decimal128(10, 2), pa.int64())
     Decimal128Type(decimal128(22, 2))
+    >>> common_decimal(pa.decimal128(38, 37), pa.int64())
+    Decimal128Type(decimal128(38, 18))
     """
     a, b = decimal_of(a), decimal_of(b)
     scale = max(a.scale, b.scale)
     whole = max(a.precision - a.scale, b.precision - b.scale)
-    return pa.decimal128(max(1, min(whole + scale, MAX_PRECISION)), scale)
+    return pa.decimal128(max(1, min(whole + scale, MAX_PRECISION)), min(scale, MAX_PRECISION - whole))
 
 
 def decimal_result(operator: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
