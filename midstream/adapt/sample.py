@@ -125,7 +125,7 @@ class Sample:
             if node.state is not None:
                 sides = (sizes[frozenset(node.left.inputs)], sizes[frozenset(node.right.inputs)])
                 sizes[frozenset(node.inputs)] = len(node.state)
-                computed[frozenset(node.inputs)] = ComputedState(len(node.state), sides, node.slots_visited)
+                computed[frozenset(node.inputs)] = ComputedState(len(node.state), sides, node.lookups)
         return Moment(rows, held, computed, seconds)
 
 

@@ -153,7 +153,7 @@ class Pipeline:
         """As `Evicting.work_without`, of all executors; of those that keep nothing, what all probes have looked at."""
         owners = [owner for executor in self._lane.executors() for owner in executor.evicting()]
         if not owners:
-            return self.meter.slots_visited / len(self._query.inputs)
+            return self.meter.lookups / len(self._query.inputs)
         return sum(owner.work_without(number, neighbour) for owner in owners)
 
     @property

@@ -17,6 +17,8 @@ class Meter:
     """
 
     slots_visited: int = 0
+    #: What probes have looked at, without the entries that share a bucket by chance: the same in every run.
+    lookups: int = 0
     bytes_moved: int = 0
     entries_filled: int = 0
     suspended: int = 0

@@ -81,8 +81,8 @@ def test_a_router_does_less_than_the_plan_it_began_with() -> None:
     engines = [make_engine(executor, routing=routing) for executor in ROUTED for routing in (None, "fixed")]
     for engine in engines:
         run(engine)
-    work = [engine.stats().work.slots_visited for engine in engines]
-    assert all(routed < 0.85 * fixed for routed, fixed in zip(work[::2], work[1::2], strict=True))
+    work = [engine._pipeline.meter.lookups for engine in engines]  # without chance: what shares a bucket differs
+    assert all(routed < 0.8 * fixed for routed, fixed in zip(work[::2], work[1::2], strict=True))
 
 
 @pytest.mark.parametrize("executor", ROUTED)

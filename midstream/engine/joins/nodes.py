@@ -63,7 +63,8 @@ class JoinNode:
         self.inputs: tuple[int, ...] = self.left.inputs + self.right.inputs
         width = len(self.left.inputs)
         self._left_layout, self._right_layout = Layout(0, width), Layout(width, 0)
-        self.slots_visited = 0
+        #: What probes have looked at to find the combinations, the same in every run.
+        self.lookups = 0
         #: How many entries were looked at that are no partners.
         self.vain_work = 0
         #: How many combinations have passed while nothing was stored.
@@ -87,7 +88,7 @@ class JoinNode:
     def work(self) -> int:
         """What it has taken to find and store the combinations, in lookups."""
         stored = 0 if self.state is None else self.state.stored_in_all
-        return self.slots_visited + COMBINATION * stored
+        return self.lookups + COMBINATION * stored
 
     @property
     def passed(self) -> int:
@@ -135,10 +136,12 @@ class JoinNode:
             store, ring = child.state, child.state.ring()
         layout = self._left_layout if child is self.left else self._right_layout
         found_before = block.found
-        visited = yield from join_with(child.path, store, ring, delta, layout, self.checks, block)
-        self.slots_visited += visited
-        self.vain_work += visited - (block.found - found_before)
-        self.meter.slots_visited += visited
+        looked = yield from join_with(child.path, store, ring, delta, layout, self.checks, block)
+        lookups = looked.lookups(child.path, len(delta))
+        self.lookups += lookups
+        self.vain_work += lookups - (block.found - found_before)
+        self.meter.slots_visited += looked.slots
+        self.meter.lookups += lookups
 
 
 LiveNode = LeafNode | JoinNode

@@ -144,7 +144,7 @@ class _DerivedJoin:
                 try:
                     next(matches)
                 except StopIteration as ended:
-                    self._windows[0].meter.slots_visited += ended.value
+                    self._windows[0].meter.slots_visited += ended.value.slots
                     break
                 yield Delta(self.inputs, block.content(), self._windows)
                 block.count = 0

@@ -147,6 +147,7 @@ class _Probe:
             window.ring(), delta.keys(classes), intervals, places, _ENOUGH, partners
         )
         window.meter.slots_visited += visited
+        window.meter.lookups += probed + found
         return _Counted(slice(probed), partners[:probed], float(found))
 
     def _count_pairs(self, path: Path, checks: Checks, delta: Delta, places: Ints) -> _Counted:
@@ -161,7 +162,7 @@ class _Probe:
         ring = window.ring(None, first)
         block = Block(2, _ENOUGH, _ENOUGH)
         partners = np.zeros(len(taken))
-        probed = tried = 0
+        probed = tried = visited = 0
 
         def count_block(ids: Ints) -> None:
             rows = np.searchsorted(ids, block.content().rows[:, 0])
@@ -175,12 +176,14 @@ class _Probe:
                 try:
                     next(steps)
                 except StopIteration as end:
-                    tried += end.value
+                    tried += end.value.lookups(path, len(piece))
+                    visited += end.value.slots
                     break
                 count_block(piece.ids)
             count_block(piece.ids)
             probed += len(piece)
             if max(partners.sum(), tried) >= _ENOUGH:
                 break
-        window.meter.slots_visited += tried
+        window.meter.slots_visited += visited
+        window.meter.lookups += tried
         return _Counted(taken[:probed], partners[:probed] / share, float(partners[:probed].sum()) / share)

@@ -320,7 +320,7 @@ class EddyExecutor:
 
     def work_without(self, number: int, neighbour: int) -> float:
         """What all probes have looked at: which way rows have taken is not kept."""
-        return self._windows[0].meter.slots_visited / len(self._windows)
+        return self._windows[0].meter.lookups / len(self._windows)
 
     def suspend(self, is_on: bool, is_adaptive: bool = False) -> bool:
         """Nothing: no combination waits in STAIRs."""

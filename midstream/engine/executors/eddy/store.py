@@ -17,7 +17,7 @@ from midstream.engine.executors.protocol import IndexUsed
 from midstream.engine.joins.access import HashPath, Step
 from midstream.engine.joins.checks import Checks, Mask, checks_of_join
 from midstream.engine.joins.combos import Block, Delta, heads_of
-from midstream.engine.joins.matching import join_all_in_steps, join_in_steps
+from midstream.engine.joins.matching import Looked, join_all_in_steps, join_in_steps
 from midstream.engine.joins.nodes import least_block
 from midstream.engine.routing.edges import Edge
 from midstream.kernels.rings import find_live
@@ -189,8 +189,8 @@ class Hop:
         """
         steps, checks = self._steps(delta)
         if self.order == self.inputs:
-            visited = yield from join_in_steps(steps, checks, block)
-            self._meter.slots_visited += visited
+            looked = yield from join_in_steps(steps, checks, block)
+            self._count(looked, delta)
             return
         capacity = len(block.combos.starts)
         found = Block(len(self.inputs), capacity, capacity)
@@ -199,7 +199,7 @@ class Hop:
             try:
                 next(joining)
             except StopIteration as end:
-                self._meter.slots_visited += end.value
+                self._count(end.value, delta)
                 break
             yield from block.take(found, self._columns)
         yield from block.take(found, self._columns)
@@ -208,12 +208,16 @@ class Hop:
         """As `matches`, into a block that has no largest size."""
         steps, checks = self._steps(delta)
         if self.order == self.inputs:
-            self._meter.slots_visited += join_all_in_steps(steps, checks, block)
+            self._count(join_all_in_steps(steps, checks, block), delta)
             return
         found = Block(len(self.inputs), max(self.least_block, 2 * len(delta)))
-        self._meter.slots_visited += join_all_in_steps(steps, checks, found)
+        self._count(join_all_in_steps(steps, checks, found), delta)
         for _ in block.take(found, self._columns):
             raise AssertionError("only a block with a largest size has to be emptied")
+
+    def _count(self, looked: Looked, delta: Delta) -> None:
+        self._meter.slots_visited += looked.slots
+        self._meter.lookups += looked.lookups(self._stair.path, len(delta))
 
     def _steps(self, delta: Delta) -> tuple[Iterable[Step], Checks]:
         """What leads a delta to the entries, and what has to be tested on the way."""
