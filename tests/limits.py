@@ -24,6 +24,7 @@ def tight() -> Iterator[None]:
         for module, name, value in (
             (rings, "SMALLEST_CAPACITY", 2),
             (keeper, "LEAST_ROWS", 3),
+            (keeper, "_OLD_CHUNKS", 1e-150),  # what a few chunks have taken is forgotten, as after thousands
             (forecast, "LEAST_ROWS", 3),
             (accounts, "_FIRST_WAIT", 2),
             (accounts, "_LONGEST_WAIT", 4),
@@ -88,6 +89,7 @@ def check_limit(engine: ms.Engine) -> None:
     if memory is None:
         return
     assert stats.state_bytes == memory.windows + memory.states + memory.output + memory.late
+    assert engine._pipeline.memory.may_shed or memory.windows <= memory.limit, "windows that do not fit"
     if stats.state_bytes > memory.limit:
         owners = (owner for executor in engine._pipeline.lane.executors() for owner in executor.evicting())
         for owner in owners:

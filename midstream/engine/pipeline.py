@@ -183,9 +183,9 @@ class Pipeline:
         return self._windows
 
     @property
-    def hidden(self) -> Sequence[BaseWindow]:
-        """What is kept of rows that have arrived and not entered."""
-        return () if self._entrance is None else self._entrance.hidden
+    def hidden(self) -> Mapping[int, BaseWindow]:
+        """What is kept of rows that have arrived and not entered, by input."""
+        return {} if self._entrance is None else self._entrance.hidden
 
     @property
     def horizon(self) -> int:

@@ -99,6 +99,13 @@ class HiddenRows(BaseWindow):
             index.evict(ids)
         return rows
 
+    def trim(self, times: int) -> None:
+        """Have room for no more than so many times the rows that wait."""
+        if self._taken:
+            self._pack(self.living(EARLIEST), rings.capacity_for(times * self.waiting))
+        else:
+            super().trim(times)
+
     def _forget_before(self, head: int) -> None:
         self._taken -= int(np.count_nonzero(rings.read(self.ends, self.head, head) == EVICTED))
         super()._forget_before(head)

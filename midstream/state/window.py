@@ -219,9 +219,9 @@ class BaseWindow:
         if self.capacity > 16 * max(len(self), rings.SMALLEST_CAPACITY):
             self._resize(rings.capacity_for(4 * len(self) + 1))
 
-    def trim(self, rows: int) -> None:
-        """Have room for no more than so many rows, or those that it has."""
-        capacity = rings.capacity_for(max(rows, len(self)))
+    def trim(self, times: int) -> None:
+        """Have room for no more than so many times the rows that it has."""
+        capacity = rings.capacity_for(times * len(self))
         if capacity < self.capacity:
             self._resize(capacity)
 

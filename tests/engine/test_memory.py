@@ -175,6 +175,55 @@ def test_a_push_of_many_windows_fits_in_small_chunks() -> None:
     assert engine.stats().state_bytes <= 3_000_000
 
 
+def test_rows_that_are_all_dropped_tell_nothing_of_what_others_take() -> None:
+    """After a thousand chunks without a row that enters, an engine still knows how to cut a push."""
+    where = "a.k = b.k AND b.k = c.k AND c.k = d.k AND a.v >= 0"
+    inputs = ", ".join(f"{name} [RANGE 20 MILLISECONDS]" for name in STREAMS)
+    query = ms.query(f"SELECT a.v FROM {inputs} WHERE {where}", dict.fromkeys(STREAMS, SCHEMA), "ts")
+    engine = ms.Engine(query, memory_limit="2MB")
+    engine.push(draw_push(0, 100))
+    per_row = engine._pipeline.memory._keeper._row_bytes  # type: ignore[union-attr]
+    dropped = draw_rows(1, 300, 10, 1_000).set_column(1, "v", pa.array(np.full(300, -1)))
+    for _ in range(1_100):
+        engine.push({"a": dropped})
+    assert engine._pipeline.memory._keeper._row_bytes == per_row > 0  # type: ignore[union-attr]
+    assert engine.push(draw_push(1, 1_000, keys=500)).num_rows > 0
+    assert engine.stats().state_bytes <= 2_000_000
+
+
+def test_hidden_rows_that_may_wake_are_counted_before_a_push_is_taken() -> None:
+    """Each of them takes room twice for a moment, in front of its window and in it."""
+    schema = pa.schema({"id": pa.int64(), "ts": pa.int64()})
+    text = "SELECT a.id FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.id = b.id"
+    query = ms.query(text, dict.fromkeys("ab", schema), "ts")
+    count = 32_768
+    for woken in (1, count // 4 + 1, count // 2 + 6, count):
+        ids = np.where(np.arange(count) < woken, 0, np.arange(count))
+        engine = ms.Engine(query, demand="on")
+        engine.push({"b": pa.table([ids, np.zeros(count, np.int64)], schema=schema)})
+        held = engine.stats().state_bytes
+        engine.memory_limit = held + held // 50
+        before = engine.stats()
+        partner = {"a": pa.table([[0], [1]], schema=schema)}
+        with pytest.raises(ms.InputError, match="with these rows the base windows would take"):
+            engine.push(partner)
+        assert engine.stats() == before
+        engine.memory_limit = 2 * held
+        assert engine.push(partner).num_rows == woken
+        stats = engine.stats()
+        assert stats.memory is not None and stats.state_bytes <= 2 * held and stats.memory.over == 0
+
+
+def test_what_was_held_before_a_smaller_limit_is_not_over_it() -> None:
+    engine = ms.Engine(make_query())
+    for step in range(10):
+        engine.push(draw_push(step))
+    use = engine._pipeline.memory.count()
+    engine.memory_limit = use.windows + use.states // 2
+    memory = engine.stats().memory
+    assert memory is not None and memory.evicted > 0 and memory.over == 0
+
+
 def test_rows_of_a_count_window_leave_by_their_number() -> None:
     query = make_query("ROWS 500")
     engine, free = ms.Engine(query, memory_limit="3MB"), ms.Engine(query)

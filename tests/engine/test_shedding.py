@@ -147,6 +147,23 @@ def test_the_share_that_is_kept_stays_about_the_same_until_fewer_rows_come() -> 
     assert engine._pipeline.memory.shedder.threshold == ALL
 
 
+def test_an_engine_goes_on_where_not_even_no_rows_fit() -> None:
+    """Late rows that are kept, or results that wait, can take all the room there is."""
+    engine = ms.Engine(make_join(), memory_limit=LIMIT, overload="shed", late="keep", late_limit=10**6)
+    engine.push(draw_push(0), watermark=10**6)
+    engine.push({"a": draw_push(0, 60_000)["a"]})
+    memory = engine.stats().memory
+    assert memory is not None and memory.late > LIMIT
+    later = {
+        name: table.set_column(1, "ts", pa.array(np.arange(2_000) + 10**6))
+        for name, table in draw_push(0, 2_000).items()
+    }
+    assert engine.push(later).num_rows == 0
+    assert engine.stats().shed == dict.fromkeys(STREAMS, 2_000)
+    assert engine.take_late()["a"].num_rows == 60_000
+    assert engine.push(draw_push(1_001)).num_rows > 0
+
+
 def test_results_say_that_they_are_not_complete() -> None:
     engine = ms.Engine(make_join(), memory_limit=LIMIT, overload="shed")
     for step in range(8):

@@ -79,9 +79,9 @@ class Entrance:
         self.follow(plans)
 
     @property
-    def hidden(self) -> Sequence[HiddenRows]:
-        """What is kept of hidden rows."""
-        return list(self._hidden.values())
+    def hidden(self) -> Mapping[int, HiddenRows]:
+        """What is kept of hidden rows, by input."""
+        return self._hidden
 
     def rows_to_store(self, number: int, entered: WindowRows, horizon: int) -> list[WindowRows]:
         """What a snapshot keeps of an input: of the rows that have entered, and of those that are hidden.

@@ -40,10 +40,14 @@ class Forecast(NamedTuple):
 
 @dataclass(frozen=True)
 class Outlook:
-    """The base windows at the time `horizon`, the watermark to come, and the bytes that the windows may take."""
+    """The base windows at the time `horizon`, the watermark to come, and the bytes that the windows may take.
+
+    `hidden` are the rows that wait in front of their windows, by input. They may stay there or all enter.
+    """
 
     query: Query
     windows: Sequence[BaseWindow]
+    hidden: Mapping[int, BaseWindow]
     horizon: int
     watermark: int
     room: int
@@ -67,8 +71,8 @@ class Outlook:
 
     def _load(self, accepted: Mapping[str, StreamRows]) -> list[_Load]:
         return [
-            _Load(relation, window, accepted.get(relation.source))
-            for relation, window in zip(self.query.inputs, self.windows, strict=True)
+            _Load(relation, window, self.hidden.get(number), accepted.get(relation.source))
+            for number, (relation, window) in enumerate(zip(self.query.inputs, self.windows, strict=True))
         ]
 
     def _simulate(self, loads: Sequence[_Load], times: Ints, size: int) -> int:
@@ -118,8 +122,10 @@ class Outlook:
 class _Load:
     """A base window and the rows that are to enter it, the oldest first; places count from the window's first row."""
 
-    def __init__(self, relation: Input, window: BaseWindow, rows: StreamRows | None):
+    def __init__(self, relation: Input, window: BaseWindow, hidden: BaseWindow | None, rows: StreamRows | None):
         self.window = window
+        self._hidden_rows = 0 if hidden is None else len(hidden)
+        self._hidden_slot_bytes = 0.0 if hidden is None else hidden.nbytes / hidden.capacity
         self._relation = relation
         self._rows = rows
         self._entering = np.empty(0, np.int64)
@@ -145,7 +151,21 @@ class _Load:
         return (held + coming) / max(len(self.window) + self.count, 1)
 
     def bytes_at(self, rows: int) -> int:
-        """What the window takes with so many rows."""
+        """The most that the window takes with so many rows, and the hidden ones, any number of which may enter."""
+        if self._hidden_rows == 0:
+            return self._window_bytes(rows)
+        # The window takes more where its capacity doubles, what is left of the hidden rows ever less.
+        entering = [0, self._hidden_rows]
+        capacity = rings.capacity_for(rows)
+        while capacity < rows + self._hidden_rows:
+            entering.append(capacity + 1 - rows)
+            capacity *= 2
+        return max(self._window_bytes(rows + more) + self._hidden_bytes(self._hidden_rows - more) for more in entering)
+
+    def _hidden_bytes(self, rows: int) -> int:
+        return int(rings.capacity_for(rows) * self._hidden_slot_bytes) if rows else 0
+
+    def _window_bytes(self, rows: int) -> int:
         texts = sum(rings.capacity_for(2 * int(row_bytes * rows) + 1) for row_bytes in self._text_bytes)
         return rings.capacity_for(rows) * self._slot_bytes + texts + int(self._list_bytes * rows)
 

@@ -10,7 +10,7 @@ ahead, so that the limit holds without growing and shrinking again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from midstream.engine.executors.protocol import Evicting, Executor, Holding
@@ -37,7 +37,9 @@ class Held(Protocol):
     def windows(self) -> Sequence[BaseWindow]: ...
 
     @property
-    def hidden(self) -> Sequence[BaseWindow]: ...
+    def hidden(self) -> Mapping[int, BaseWindow]:
+        """What is kept of rows that wait in front of their windows, by input."""
+        ...
 
     @property
     def lane(self) -> Lane: ...
@@ -66,15 +68,16 @@ class Keeper:
         self._row_bytes = 0.0
         self._over = self._rounds = self._evicted = 0
 
-    def hold(self) -> None:
-        """Give up entries until everything fits."""
+    def hold(self, is_new: bool = False) -> None:
+        """Give up entries until everything fits; what was held before a new limit does not count as over it."""
         accounts = self._find_accounts()
         if self.has_unmeasured:
             self.has_unmeasured = False
             for account in accounts:
                 account.follow()
         use = self._count()
-        self._over = max(self._over, use.total - self.limit)
+        if not is_new:
+            self._over = max(self._over, use.total - self.limit)
         if use.total + _growth(accounts) > self.limit:
             self._trim_windows(2)
             self._evict(accounts)
@@ -122,8 +125,8 @@ class Keeper:
 
     def _trim_windows(self, times: int) -> None:
         """Have no window keep room for more than so many times the rows that it has."""
-        for window in (*self._held.windows, *self._held.hidden):
-            window.trim(times * len(window))
+        for window in (*self._held.windows, *self._held.hidden.values()):
+            window.trim(times)
 
     def may_fill(self, beginning: Executor | None = None) -> bool:
         """Whether there is room to compute what is missing before anybody asks for it.
@@ -137,9 +140,12 @@ class Keeper:
     # The size of chunks ----------------------------------------------------------------------------------------------
 
     def measure(self, rows: int, moved: int) -> None:
-        """A chunk of so many rows has passed, for which so many bytes were written."""
+        """A chunk of so many rows has passed, for which so many bytes were written.
+
+        One whose rows were all dropped tells nothing about what a row takes that is not.
+        """
         self.has_unmeasured = True
-        if rows:
+        if moved:
             self._row_bytes = self._row_bytes * _OLD_CHUNKS + moved / rows * (1 - _OLD_CHUNKS)
 
     def next_rows(self) -> int:

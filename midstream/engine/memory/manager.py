@@ -35,7 +35,7 @@ class MemoryManager:
 
     def count(self) -> MemoryUse:
         """What everything takes now."""
-        return count_memory([*self._parts.windows, *self._parts.hidden], self._parts.lane, self._late_bytes())
+        return count_memory([*self._parts.windows, *self._parts.hidden.values()], self._parts.lane, self._late_bytes())
 
     @property
     def limit(self) -> int | None:
@@ -48,8 +48,8 @@ class MemoryManager:
             self._keeper = None
             return
         check_can_evict(self._parts.lane.executor.kind, call)
-        for window in (*self._parts.windows, *self._parts.hidden):
-            window.trim(2 * len(window))
+        for window in (*self._parts.windows, *self._parts.hidden.values()):
+            window.trim(2)
         windows = self.count().windows
         if windows > limit:
             raise EngineError(
@@ -59,7 +59,7 @@ class MemoryManager:
         if self._keeper is None:
             self._keeper = Keeper(limit, self._parts, self.count, len(self._query.streams))
         self._keeper.limit = limit
-        self._keeper.hold()
+        self._keeper.hold(is_new=True)
 
     def hold(self) -> None:
         """Give up what does not fit."""
@@ -85,17 +85,17 @@ class MemoryManager:
             return Admission(accepted)
         use, limit = self.count(), self._keeper.limit
         others = use.output + use.late
-        hidden = sum(rows.nbytes for rows in self._parts.hidden)
-        room = limit - others - hidden
-        outlook = Outlook(self._query, self._parts.windows, self._parts.horizon, find_watermark(), room)
+        parts = self._parts
+        outlook = Outlook(
+            self._query, parts.windows, parts.hidden, parts.horizon, find_watermark(), room=limit - others
+        )
         if self.may_shed:
             return self.shedder.admit(accepted, outlook)
         found = outlook.forecast(accepted)
         if found.chunk_rows is None:
             beside = f", beside {others:,} of what waits for the output and of late rows" if others else ""
-            needed = found.needed + hidden
             raise InputError(
-                f"push: with these rows the base windows would take about {needed:,} bytes{beside}, more than "
+                f"push: with these rows the base windows would take about {found.needed:,} bytes{beside}, more than "
                 f"memory_limit={limit:,}; give a larger limit, use smaller windows, move the watermark on, or let an "
                 "embedded engine drop rows by overload='shed'"
             )
@@ -103,7 +103,7 @@ class MemoryManager:
 
     def _has_room_for(self, accepted: Mapping[str, StreamRows]) -> bool:
         """Whether no window has to grow for these rows, so that there is nothing to compute."""
-        if any(len(rows) for rows in self._parts.hidden):
+        if any(len(rows) for rows in self._parts.hidden.values()):
             return False
         for relation, window in zip(self._query.inputs, self._parts.windows, strict=True):
             rows = accepted.get(relation.source)

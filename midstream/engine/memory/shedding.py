@@ -96,8 +96,8 @@ class Shedder:
         chunk_rows = outlook.forecast(mark(highest)).chunk_rows
         if chunk_rows is not None:
             return Admission(mark(highest), chunk_rows, highest)
-        # What keeps no row has to do, whether it fits or not.
-        lowest, chunk_rows = 0, outlook.forecast(mark(0)).chunk_rows or 1
+        # What keeps no row has to do, whether it fits or not; in which chunks nothing enters does not matter then.
+        lowest, chunk_rows = 0, outlook.forecast(mark(0)).chunk_rows or CHUNK_ROWS
         for _ in range(TRIES):
             middle = (lowest + highest) // 2
             found = outlook.forecast(mark(middle)).chunk_rows
