@@ -102,7 +102,7 @@ class HiddenRows(BaseWindow):
     def trim(self, times: int) -> None:
         """Have room for no more than so many times the rows that wait."""
         if self._taken:
-            self._pack(self.living(EARLIEST), rings.capacity_for(times * self.waiting))
+            self._pack(self.living(EARLIEST), min(self.capacity, rings.capacity_for(times * self.waiting)))
         else:
             super().trim(times)
 

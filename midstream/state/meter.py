@@ -17,7 +17,7 @@ class Meter:
     """
 
     slots_visited: int = 0
-    #: What probes have looked at, without the entries that share a bucket by chance: the same in every run.
+    #: The same, but for hash indexes by what probes find: which keys share a bucket is chance.
     lookups: int = 0
     bytes_moved: int = 0
     entries_filled: int = 0

@@ -33,6 +33,8 @@ from midstream.state.window import BaseWindow
 from .small import Row, Small
 
 Combination = tuple[tuple[int, int], ...]  # (input, row id) by input
+#: The share of pushes and events after which many cases are audited: an audit takes longer than what it looks at.
+OFTEN = 0.3
 
 
 @dataclass

@@ -26,7 +26,7 @@ from midstream.state.row_set import RowSet
 from ..eager import eager
 from ..evictions import evict_some
 from ..limits import Limits, tight
-from .audit import Count, audit, audit_waiting, executor_of
+from .audit import OFTEN, Count, audit, audit_waiting, executor_of
 from .small import CASES, RANGES, Small, draw_plan, draw_pushes, same, sorted_rows
 
 CLIQUE = Small(
@@ -223,12 +223,13 @@ def test_a_state_with_holes_is_not_asked_but_its_windows_are() -> None:
 
 @eager()
 @tight()
-def check_case(small: Small, seed: int, steps: int = 40) -> Count:
-    """An engine with demand against one without, and an audit after every push and every event.
+def check_case(small: Small, seed: int, steps: int = 40, audited: float = 1.0) -> Count:
+    """An engine with demand against one without, and an audit after every push and every event, or a share of them.
 
     Entries are evicted, states switched off and on, plans changed, engines restored, and limits of memory drawn.
     """
     rng = random.Random(f"suspended {small.name} {seed}")
+    audits = random.Random(f"audits {small.name} {seed}")
     query = small.query()
     steady = ms.Engine(query, plan=draw_plan(rng, small.size), demand="off")
     demand = rng.choice(["on", "on", "auto"])
@@ -236,25 +237,29 @@ def check_case(small: Small, seed: int, steps: int = 40) -> Count:
     count = Count()
     events = rng.choice([0.0, 0.05, 0.2])
     limits = Limits(f"suspended {small.name} {seed}") if rng.random() < 0.4 else None
+
+    def look() -> None:
+        if audits.random() < audited:
+            audit(engine, small, count)
+            count.waited += audit_waiting(engine, small)
+
     for push in draw_pushes(rng, small, steps, most=rng.choice([1, 3, 5])):
         before = counts(engine)[0] if is_partial(engine) else None
         wanted = sorted_rows(steady.push(push))
         found = engine.push(push) if limits is None else limits.push(engine, partial(engine.push, push))
         assert sorted_rows(found) == wanted
-        audit(engine, small, count)
-        count.waited += audit_waiting(engine, small)
+        look()
         count.waited_beside_holes += 0 if before is None else counts(engine)[0] - before
         if limits is not None:
             limits.change(engine, 0.2)
-            audit(engine, small, count)
+            look()
         for event in (evict_some, switch_some, change_plan):
             if rng.random() < events:
                 event(engine, rng)
-                audit(engine, small, count)
-                audit_waiting(engine, small)
+                look()
         if rng.random() < events / 2:
             engine = ms.Engine.restore(query, engine.snapshot(), plan=draw_plan(rng, small.size), demand=demand)
-            audit(engine, small, count)
+            look()
     return count
 
 
@@ -290,7 +295,7 @@ def test_what_is_stored_missing_or_open_is_the_join(small: Small) -> None:
 @pytest.mark.parametrize("small", KEYED, ids=lambda case: case.name)
 def test_many_cases(small: Small, block: int) -> None:
     for seed in range(100 + 25 * block, 125 + 25 * block):
-        check_case(small, seed)
+        check_case(small, seed, audited=OFTEN)
 
 
 # Mistakes ------------------------------------------------------------------------------------------------------------

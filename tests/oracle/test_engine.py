@@ -161,4 +161,4 @@ def test_everything_on_many(block: int, on: Executors) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(3))
 def test_larger_input_in_every_way(block: int, on: Executors) -> None:
-    check(300_000 + block * 5, 5, everything, on, big=True)
+    check(300_000 + block * SMALL_BLOCK, SMALL_BLOCK, everything, on, big=True)

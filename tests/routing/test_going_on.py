@@ -138,7 +138,7 @@ def test_the_same_rows_go_the_same_ways_again(executor: str) -> None:
     )
     hidden = 0
     for seed in range(6):
-        pushes = draw_drifting(seed, 330 + 5 * seed, 28)
+        pushes = draw_drifting(seed, 340, 21 + seed)
         found = []
         for _ in range(2):
             engine = ms.Engine(query, executor=executor, plan="((r s) t)")

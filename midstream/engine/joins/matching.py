@@ -19,8 +19,11 @@ class Looked(NamedTuple):
     proposed: int
 
     def lookups(self, path: Path, rows: int) -> int:
-        """What so many rows have looked at by a path, without what shares a bucket by chance: the same in every run."""
-        return rows + self.proposed if isinstance(path, HashPath) else self.slots
+        """The entries that so many rows have looked at by a path: a number that is the same in every run.
+
+        Which keys share a bucket is chance. On average, a row passes half an entry that has another key.
+        """
+        return rows // 2 + self.proposed if isinstance(path, HashPath) else self.slots
 
 
 def join_with(

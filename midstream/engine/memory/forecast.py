@@ -153,7 +153,7 @@ class _Load:
     def bytes_at(self, rows: int) -> int:
         """The most that the window takes with so many rows, and the hidden ones, any number of which may enter."""
         if self._hidden_rows == 0:
-            return self._window_bytes(rows)
+            return self._window_bytes(rows) + self._hidden_bytes(0)
         # The window takes more where its capacity doubles, what is left of the hidden rows ever less.
         entering = [0, self._hidden_rows]
         capacity = rings.capacity_for(rows)
@@ -163,7 +163,7 @@ class _Load:
         return max(self._window_bytes(rows + more) + self._hidden_bytes(self._hidden_rows - more) for more in entering)
 
     def _hidden_bytes(self, rows: int) -> int:
-        return int(rings.capacity_for(rows) * self._hidden_slot_bytes) if rows else 0
+        return int(rings.capacity_for(rows) * self._hidden_slot_bytes)
 
     def _window_bytes(self, rows: int) -> int:
         texts = sum(rings.capacity_for(2 * int(row_bytes * rows) + 1) for row_bytes in self._text_bytes)

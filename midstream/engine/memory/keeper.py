@@ -145,7 +145,7 @@ class Keeper:
         One whose rows were all dropped tells nothing about what a row takes that is not.
         """
         self.has_unmeasured = True
-        if moved:
+        if rows and moved:
             self._row_bytes = self._row_bytes * _OLD_CHUNKS + moved / rows * (1 - _OLD_CHUNKS)
 
     def next_rows(self) -> int:

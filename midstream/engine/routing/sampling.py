@@ -147,7 +147,7 @@ class _Probe:
             window.ring(), delta.keys(classes), intervals, places, _ENOUGH, partners
         )
         window.meter.slots_visited += visited
-        window.meter.lookups += probed + found
+        window.meter.lookups += probed // 2 + found
         return _Counted(slice(probed), partners[:probed], float(found))
 
     def _count_pairs(self, path: Path, checks: Checks, delta: Delta, places: Ints) -> _Counted:
