@@ -14,7 +14,6 @@ apart, large parcels are stored as they came, which costs less.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ from midstream.spark.hosts.cell import NONE_YET, Loading
 from midstream.spark.hosts.turn import Turn, take
 from midstream.spark.parcels.encoding import LARGEST_PARCEL, to_wire
 from midstream.spark.parcels.packing import NO_LANE, NewestTime
-from midstream.spark.reports.cell_report import report_of
+from midstream.spark.reports.cell_report import report_of, write_report
 from midstream.spark.routing.cell_numbers import spark_hash
 from midstream.spark.routing.content import order_rows
 from midstream.spark.spec import STEP, JoinSpec
@@ -124,7 +123,7 @@ class JoinProcessor(StatefulProcessor):
         report |= {"store": batch.store_seconds, "total": time.perf_counter() - began}
         for result in results:
             yield Row(cell=number, parcel=result, report=None)
-        yield Row(cell=number, parcel=None, report=json.dumps(report_of(cell, report)))
+        yield Row(cell=number, parcel=None, report=write_report(report_of(cell, report)))
 
     def _set_timer(self, store: CellStore, fired: int | None) -> None:
         """Set a timer that fires at any later watermark; Spark removes a timer that has fired.

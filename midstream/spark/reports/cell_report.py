@@ -12,6 +12,8 @@ from typing import Any
 #: A report has at most so many characters.
 LARGEST_REPORT = 1000
 _LONGEST_PLAN = 240
+#: The length to which a plan is cut before anything else is left out.
+_SHORT_PLAN = 60
 #: What `mig` lists, in this order.
 MIGRATION_FIELDS = ("strategy", "phase", "percent", "holes", "unit")
 #: What `mem` lists, in this order: bytes by kind, and what was done to keep to the limit since the engine was loaded.
@@ -42,7 +44,7 @@ DEMAND_FIELDS = (
 
 
 def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
-    """The report of a cell. If it is too long, parts are left out, the longest lists first."""
+    """The report of a cell. If it is too long, the plan is cut, then parts are left out, the longest lists first."""
     migration = told.get("migration")
     report: dict[str, Any] = {
         "cell": cell,
@@ -78,21 +80,32 @@ def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
         report["step"] = told["step"]
     if "heavy" in told:
         report["heavy"] = told["heavy"]
+    if len(write_report(report)) > LARGEST_REPORT:
+        report["plan"] = _short(report["plan"], _SHORT_PLAN)
     for name in ("kinds", "dem", "mem"):
-        if len(json.dumps(report)) > LARGEST_REPORT:
+        if len(write_report(report)) > LARGEST_REPORT:
             report.pop(name, None)
     for name in ("reached", "in", "late"):
-        if len(json.dumps(report)) > LARGEST_REPORT:
+        if len(write_report(report)) > LARGEST_REPORT:
             report[name] = sum(report[name].values()) if name != "reached" else {}
-    while len(json.dumps(report)) > LARGEST_REPORT and report.get("ans"):
+    while len(write_report(report)) > LARGEST_REPORT and report.get("ans"):
         report["ans"] = report["ans"][1:]
-    if len(json.dumps(report)) > LARGEST_REPORT:
+    if len(write_report(report)) > LARGEST_REPORT:
         report.pop("heavy", None)
-    length = _LONGEST_PLAN
-    while len(json.dumps(report)) > LARGEST_REPORT and length > 1:
+    length = _SHORT_PLAN
+    while len(write_report(report)) > LARGEST_REPORT and length > 1:
         length //= 2
         report["plan"] = _short(report["plan"], length)
     return report
+
+
+def write_report(report: Mapping[str, Any]) -> str:
+    """A report as text.
+
+    >>> write_report({"cell": 3, "in": {"a": 10}})
+    '{"cell":3,"in":{"a":10}}'
+    """
+    return json.dumps(report, separators=(",", ":"))
 
 
 def _short(plan: str, length: int = _LONGEST_PLAN) -> str:
