@@ -111,11 +111,12 @@ def _check(given: Duration, entries: Sequence[Entry], multiple: int) -> int:
         raise QueryError(f"query: step: {error}") from None
     if step <= 0 or step % MILLISECOND:
         _refuse(given, "is not a whole number of milliseconds, at least 1", "give one, such as step='1 minute'")
+    longest = _longest(entries)
     for entry in entries:
         if not entry.window.fits_into(step):
             what = f"is not a multiple of [{entry.window.text}] of {entry.alias!r}"
-            _refuse(given, what, f"give one, such as step={duration_text(multiple)!r}")
-    longest = _longest(entries)
+            least = multiple if longest is None else max(multiple, _least(longest))
+            _refuse(given, what, f"give one, such as step={duration_text(_round_up(least, multiple))!r}")
     if longest is not None and step < _least(longest):
         what = f"is under a {MOST_STEPS:,}th of [{longest.window.text}] of {longest.alias!r}"
         _refuse(given, what, f"give at least step={duration_text(_round_up(_least(longest), multiple))!r}")

@@ -26,7 +26,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
 
 from midstream.cql.brackets import find_bare_window
-from midstream.cql.windows import TUMBLE_TEXT
+from midstream.cql.windows import TUMBLE_TEXT, WINDOW_FUNCTIONS
 from midstream.errors import Place, QueryError
 
 QUERY_TEXT = "a query is SELECT ... FROM ... WHERE ... GROUP BY ... HAVING ..."
@@ -310,13 +310,19 @@ class Source:
         return windows, rest
 
     def _syntax_error(self, error: ParseError) -> QueryError:
-        for word, following in pairwise(self._sql_tokens):
-            # To sqlglot the word begins a clause where GROUP BY could end.
-            if word.token_type == TokenType.WINDOW and following.token_type == TokenType.L_PAREN:
-                return self.error(word, f"{word.text}(...) is not supported", TUMBLE_TEXT)
+        called = [
+            word
+            for word, following in pairwise(self._sql_tokens)
+            if following.token_type == TokenType.L_PAREN and word.text.lower() in WINDOW_FUNCTIONS
+        ]
+        # To sqlglot `window` begins a clause where GROUP BY could end.
+        if called and called[0].token_type == TokenType.WINDOW:
+            return self.error(called[0], f"{called[0].text}(...) is not supported", TUMBLE_TEXT)
         bare = find_bare_window(self.text, self._sql_tokens)
         if bare is not None:
             return self.error(bare.first, f"the {bare.first.text} window has no brackets", bare.right)
+        if called:  # those of other systems, with a TABLE or PARTITION BY in them
+            return self.error(called[0], f"{called[0].text}(...) is not supported", TUMBLE_TEXT)
         details = error.errors[0] if error.errors else {}
         shown = str(details.get("highlight") or "")
         token = next(

@@ -219,9 +219,11 @@ def check_windows(query: Query, stored: Sequence[Sequence[Any]]) -> None:
                 f"restore: input {relation.alias!r}: {problem}; go on with the Midstream that wrote the snapshot"
             ) from None
         if not before.covers(relation.window):
+            may_shrink = before.slides or before.counts_rows
             raise SnapshotError(
                 f"restore: the window of {relation.alias!r} was [{before.text}] and would become "
-                f"[{relation.window.text}]; rows that it needs are gone: keep the window or make it smaller"
+                f"[{relation.window.text}]; rows that it needs are gone: keep the window"
+                f"{' or make it smaller' if may_shrink else ''}"
             )
 
 
