@@ -23,6 +23,9 @@ class Marks:
         self._windows = windows
         self._rows = [RowSet() for _ in windows]
 
+    def __bool__(self) -> bool:
+        return any(len(rows) for rows in self._rows)
+
     def add(self, delta: Delta) -> None:
         """Mark all rows of these combinations; those that have left their window need no mark."""
         for column, number in enumerate(delta.inputs):

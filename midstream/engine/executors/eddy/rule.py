@@ -18,6 +18,7 @@ import numpy as np
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
 from midstream.engine.joins.combos import Delta, find_distinct
+from midstream.kernels.types import LARGEST
 from midstream.state.indexes import Ints
 
 
@@ -26,8 +27,16 @@ def insert(store: StairStore, stair: Stair, delta: Delta) -> None:
     if stair.off is not None and len(delta.inputs) > 1:
         store.marks.add(delta)
         delta = Delta.of_rows(stair.stream, _own_rows(stair, delta), store.windows)
-    marked = store.marks.find(delta)
+    if not store.marks:
+        stair.store(delta)
+        stair.newest = None
+        return
+    before, stair.newest = stair.newest, _newest(stair, delta)
+    marked = None
+    if before is None or _rows_of(stair, delta).min(initial=LARGEST) <= before:
+        marked = store.marks.find(delta)
     if marked is None:
+        # No row of its input that comes now stands in an entry yet, or none of what comes can come twice.
         stair.store(delta)
         return
     if not marked.all():
@@ -52,6 +61,13 @@ def _insert_combinations(store: StairStore, stair: Stair, delta: Delta) -> None:
     delta = _select_new(store, stair, delta)
     if len(delta):
         stair.store(delta)
+
+
+def _newest(stair: Stair, delta: Delta) -> int:
+    """The newest row of a STAIR's input that may stand in an entry when those of a delta have been stored."""
+    if stair.newest is None:
+        return stair.window.tail - 1
+    return max(stair.newest, int(_rows_of(stair, delta).max(initial=stair.newest)))
 
 
 def _rows_of(stair: Stair, delta: Delta) -> Ints:

@@ -24,6 +24,8 @@ from midstream.state.window import BaseWindow, Renumbering
 
 #: Where more of a window's rows stand alone, no probe is worth being sorted out.
 _MOST_ALONE = 0.9
+#: A filter is made once a row has probed for so many that stand alone.
+_ROWS_A_PROBE = 8
 
 
 class Stair:
@@ -39,6 +41,8 @@ class Stair:
         self.probes = 0
         #: If it is off, and has only rows alone: the inputs of the combinations that it was to hold.
         self.off: frozenset[int] | None = None
+        #: No row of its input above this one stands in any entry; None if nobody has looked.
+        self.newest: int | None = None
         self.path = path_along(query, edge, stream, windows)
         self.row_path = self.path
         if isinstance(self.path, HashPath) and not self.window.may_be_indexed(edge.classes, INDEXED_AT_ONCE):
@@ -46,6 +50,8 @@ class Stair:
         self._windows = windows
         self._expires = not all(window.layout.window.never_ends for window in windows)
         self._filter: KeyFilter | None = None
+        #: How many rows have probed since a filter was made or given up.
+        self._probed = 0
 
     @property
     def key(self) -> tuple[int, Edge]:
@@ -84,17 +90,19 @@ class Stair:
         """Have rows stand alone no longer."""
         before = len(self.rows)
         self.rows.discard(ids)
-        if self._filter is None:
+        if self._filter is None or len(ids) == 0:
             return
-        # The filter may forget the key of a row only once, and only if the window still has the row.
-        if before - len(self.rows) == len(ids) and (len(ids) == 0 or int(ids.min()) >= self.window.head):
-            self._filter.remove(self._keys_of(ids))
-        else:
+        # The filter may forget the key of a row only once, and only if the window still has the row. To forget more
+        # than are left takes longer than to make another.
+        if before - len(self.rows) != len(ids) or len(ids) > len(self.rows) or int(ids.min()) < self.window.head:
             self._filter = None
+        else:
+            self._filter.remove(self._keys_of(ids))
 
     def begin_anew(self, first: int, last: int) -> None:
         """Have nothing but rows from one id up to another, alone."""
         self.states.clear()
+        self.newest = None
         self.rows.add_run(first, last)
         self._filter = None
 
@@ -102,14 +110,16 @@ class Stair:
         """The keys of rows of its stream."""
         return self.row_path.keys(Delta.of_rows(self.stream, ids, self._windows))
 
-    def find_filter(self) -> KeyCounts:
-        """The keys that rows which stand alone may have; all keys where a filter would not be worth it."""
+    def find_filter(self, probing: int) -> KeyCounts:
+        """The keys that rows which stand alone may have, for so many rows that probe; all keys if that is as good."""
         if len(self.rows) > _MOST_ALONE * len(self.window):
             self._filter = None
             return ALL_KEYS
-        if self._filter is None or self._filter.is_worn:
+        self._probed += probing
+        if (self._filter is None or self._filter.is_worn) and _ROWS_A_PROBE * self._probed >= len(self.rows):
             self._filter = KeyFilter(self._keys_of(self.rows.ids()))
-        return self._filter.counts
+            self._probed = 0
+        return ALL_KEYS if self._filter is None else self._filter.counts
 
     def find(self, inputs: frozenset[int], rows: Ints) -> Ints:
         """The ids of the combinations of these inputs that have one of these rows of its stream."""
@@ -128,7 +138,7 @@ class Stair:
         if inputs == self.alone:
             if isinstance(self.row_path, HashPath):
                 keys, held = delta.keys(self.row_path.classes), self.rows.held(self.window.head)
-                return self.row_path.index(self.window).find_held(keys, held, self.find_filter())
+                return self.row_path.index(self.window).find_held(keys, held, self.find_filter(len(delta)))
             found = self._touched(self.row_path, self.window, delta)
             return found[self.rows.has(found)]
         state = self.states[inputs]
@@ -152,6 +162,7 @@ class Stair:
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         """The rows of an input's window have new ids."""
         if number == self.stream:
+            self.newest = None
             self.rows.renumber(renumbering)
         for state in self.states.values():
             state.renumber(number, renumbering)

@@ -227,7 +227,7 @@ class Hop:
             return stair.path.steps(state, state.ring(), delta, self._layout), self._checks
         rows, path, window = stair.rows, stair.row_path, stair.window
         if isinstance(path, HashPath) and len(rows) < len(window):
-            step = path.held_step(window, delta, self._layout, rows.held(window.head), stair.find_filter())
+            step = path.held_step(window, delta, self._layout, rows.held(window.head), stair.find_filter(len(delta)))
             return (step,), self._checks
         checks = self._checks if rows.is_run else self._checks.after(InRows(self._layout.entry_at, rows))
         return path.steps(window, window.ring(rows.high, rows.low), delta, self._layout), checks
