@@ -31,6 +31,7 @@ def eager() -> Iterator[None]:
         mock.patch.object(MatchRates, "most_patience", 1),
         mock.patch.object(Stages, "least_rows", 1),
         mock.patch.object(Stages, "overhead", 0.0),
+        mock.patch.object(Stages, "trial", 2),
         mock.patch.object(TreeSearch, "price", 0.1),
         mock.patch.object(ClassRates, "needed", 4),
         mock.patch.object(Content, "worth", 2.0),

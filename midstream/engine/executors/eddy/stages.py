@@ -28,15 +28,15 @@ _PRICE = 0.06
 #: Chunks within which another wish makes moving more expensive, and the most that it is multiplied by.
 _SOON = 32
 _DEAREST = 64.0
-#: Rows that move first, to show what they make. If fewer than one in so many would be left, they move with the others.
-_TRIAL, _FEW_LEFT = 4096, 8
+#: One row for so many that are paid for moves on top of them, so that no small rest waits for a slice of its own.
+_PAID_FOR_ONE_MORE = 8
 
 
 @dataclass
 class _Account:
     """What a STAIR wants, what its misplaced entries have cost, what a row cost to move, and a factor on that.
 
-    It `is_tried` once rows have moved to what it wants now.
+    It `is_tried` once a first slice has moved to what it wants now.
     """
 
     wanted: frozenset[frozenset[int]]
@@ -58,6 +58,8 @@ class Stages:
     least_rows = 512
     #: What a slice costs beside its rows, in combinations: it looks through all states of the STAIR that it moves to.
     overhead = 4_096.0
+    #: Rows that move first, to show what they make.
+    trial = 4_096
 
     def __init__(self, mover: Mover):
         self._mover = mover
@@ -102,10 +104,10 @@ class Stages:
         account.lost -= account.factor * self.overhead
         if not account.is_tried:
             account.is_tried = True
-            self._move(stair, account, min(rows, _TRIAL))
+            self._move(stair, account, min(rows, self.trial))
             rows = account.count_rows()
         if rows >= self.least_rows:
-            self._move(stair, account, rows + rows // _FEW_LEFT)
+            self._move(stair, account, rows + rows // _PAID_FOR_ONE_MORE)
 
     def _move(self, stair: Stair, account: _Account, rows: int) -> None:
         """Move so many rows, and pay for what that has taken."""
