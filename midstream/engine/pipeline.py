@@ -318,7 +318,7 @@ class Pipeline:
 
     def work(self) -> Work:
         """What windows, joins and states have done so far."""
-        return Work(self.meter.slots_visited, self.meter.bytes_moved)
+        return Work(self.meter.slots_visited, self.meter.bytes_moved, self.meter.rows_moved)
 
     def dropped(self) -> dict[str, dict[str, int]]:
         """Accepted rows that no alias of their stream has kept, by stream and reason."""

@@ -27,10 +27,14 @@ class StateStats:
 
 @dataclass(frozen=True)
 class Work:
-    """What the engine has done, counted and not timed: entries looked at by probes, bytes written to rings."""
+    """What the engine has done, counted and not timed: entries looked at by probes, bytes written to rings.
+
+    `rows_moved` are rows of STAIRs whose entries were misplaced and have been moved, for a router or by a migration.
+    """
 
     slots_visited: int
     bytes_moved: int
+    rows_moved: int = 0
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ class Meter:
     lookups: int = 0
     bytes_moved: int = 0
     entries_filled: int = 0
+    #: Rows of STAIRs whose misplaced entries were moved.
+    rows_moved: int = 0
     suspended: int = 0
     resumed: int = 0
     demand_checks: int = 0

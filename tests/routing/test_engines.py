@@ -65,6 +65,7 @@ def test_stairs_follow_the_router_by_the_engines_strategy(strategy: str, wanted:
     engine = make_engine("stairs", strategy=strategy)
     assert run(engine) == wanted and engine.routing.changes > 0
     assert engine.migration is None  # what a router does has no record
+    assert engine.stats().work.rows_moved > 0
 
 
 @pytest.mark.parametrize("executor", ROUTED)

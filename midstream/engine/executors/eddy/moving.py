@@ -176,6 +176,7 @@ class Mover:
                 else:  # the STAIR beyond the edge had more than what it wants
                     insert(store, stair, promoted)
         self.rows_moved += len(rows)
+        stair.window.meter.rows_moved += len(rows)
         settled = merge(waiting[climb.wanted])
         if settled is not None:
             self.entries_made += len(settled)
