@@ -179,14 +179,19 @@ class _Widening:
 
 
 def _in_one_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """The type of a column of two sides. Instants stay instants, in the zone of the first.
+    """The type of a column of two sides. Instants stay instants, in the zone of the first that has one.
+
+    What has no zone is in UTC, as everywhere else.
 
     >>> _in_one_type(pa.timestamp("ms", "UTC"), pa.timestamp("us", "Europe/Berlin"))
     TimestampType(timestamp[us, tz=UTC])
+    >>> _in_one_type(pa.date32(), pa.timestamp("us", "Europe/Berlin"))
+    TimestampType(timestamp[us, tz=Europe/Berlin])
     """
-    if all(pt.is_timestamp(plain_type(side)) for side in (left, right)):
-        zones = [plain_type(side).tz for side in (left, right)]
-        if None not in zones and plain_type(left) != plain_type(right):
+    sides = plain_type(left), plain_type(right)
+    if sides[0] != sides[1] and all(pt.is_timestamp(side) or pt.is_date(side) for side in sides):
+        zones = [side.tz for side in sides if pt.is_timestamp(side) and side.tz is not None]
+        if zones:
             return pa.timestamp("us", zones[0])
     return common_type((left, right))
 

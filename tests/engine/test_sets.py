@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +36,21 @@ def in_seconds(table: pa.Table) -> Rows:
     for *values, first, last in zip(*(column.to_pylist() for column in table.columns), strict=True):
         found.append((*values, first / SECOND, None if last is None else (last + 1) / SECOND))
     return sorted(found)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_instants_stay_instants_beside_what_has_no_zone(turned: bool) -> None:
+    """As in Spark, whose TIMESTAMP is an instant; what has no zone is in UTC."""
+    noon = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.timezone.utc)
+    rows = {"z": noon, "n": noon.replace(tzinfo=None), "d": noon.date()}
+    types = {"z": pa.timestamp("us", "Europe/Berlin"), "n": pa.timestamp("ns"), "d": pa.date32()}
+    sides = [f"SELECT x FROM {name} [RANGE 1 SECOND]" for name in "zn"]
+    text = f"{' UNION '.join(reversed(sides) if turned else sides)} UNION SELECT x FROM d [RANGE 1 SECOND]"
+    engine = ms.Engine(make_query(text, schemas={name: {"x": type, "ts": int} for name, type in types.items()}))
+    engine.push({name: [{"x": value, "ts": 0}] for name, value in rows.items()})
+    found = engine.finish()
+    assert found.schema.field("x").type == types["z"]
+    assert sorted(found["x"].to_pylist()) == [noon.replace(hour=0), noon]
 
 
 LEFT, RIGHT = "SELECT id FROM a [RANGE 3999999 MICROSECONDS]", "SELECT id FROM b [RANGE 1999999 MICROSECONDS]"
