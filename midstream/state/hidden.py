@@ -101,8 +101,9 @@ class HiddenRows(BaseWindow):
 
     def trim(self, times: int) -> None:
         """Have room for no more than so many times the rows that wait."""
-        if self._taken:
-            self._pack(self.living(EARLIEST), min(self.capacity, rings.capacity_for(times * self.waiting)))
+        capacity = rings.capacity_for(times * self.waiting)
+        if self._taken and capacity < self.capacity:
+            self._pack(self.living(EARLIEST), capacity)
         else:
             super().trim(times)
 

@@ -55,6 +55,10 @@ def test_rows_leave_from_anywhere(seed: int, kind: WindowKind) -> None:
                 waiting.append((row, 2))
         hidden.purge(now)
         waiting = [(row, why) for row, why in waiting if row[1] >= now]
+        if rng.random() < 0.2:
+            before = hidden.nbytes
+            hidden.trim(int(rng.integers(1, 3)))
+            assert hidden.nbytes <= before, "to trim gives memory back, or does nothing"
         found = hidden.living(now)
         assert texts_of(hidden, found) == sorted((row[0], row[4]) for row, _ in waiting)
         everything = hidden.living(int(SMALLEST))
