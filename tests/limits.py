@@ -24,7 +24,6 @@ def tight() -> Iterator[None]:
         for module, name, value in (
             (rings, "SMALLEST_CAPACITY", 2),
             (keeper, "LEAST_ROWS", 3),
-            (keeper, "_OLD_CHUNKS", 1e-150),  # what a few chunks have taken is forgotten, as after thousands
             (forecast, "LEAST_ROWS", 3),
             (accounts, "_FIRST_WAIT", 2),
             (accounts, "_LONGEST_WAIT", 4),

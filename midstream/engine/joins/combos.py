@@ -143,8 +143,8 @@ class Block:
     def __init__(self, width: int, capacity: int, largest: int | None = None):
         self.combos = _allocate(width, capacity)
         self.count = 0
-        #: How many combinations have ever been found.
-        self.found = 0
+        #: How many combinations have ever been found, and proposed to the checks before.
+        self.found = self.proposed = 0
         self._largest = largest
 
     @property

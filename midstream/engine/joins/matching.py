@@ -38,42 +38,36 @@ def join_with(
 
 def join_in_steps(steps: Iterable[Step], checks: Checks, block: Block) -> Generator[None, None, Looked]:
     """As `join_with`, by the steps of a path."""
-    visited = proposed = 0
+    visited, before = 0, block.proposed
     for step in steps:
         cursor = new_cursor()
-        while True:
-            is_done, count = _take_step(step, cursor, checks, block)
-            proposed += count
-            if is_done:
-                break
+        while not _take_step(step, cursor, checks, block):
             yield
         visited += int(cursor[VISITED])
-    return Looked(visited, proposed)
+    return Looked(visited, block.proposed - before)
 
 
 def join_all_in_steps(steps: Iterable[Step], checks: Checks, block: Block) -> Looked:
     """As `join_in_steps`, into a block that has no largest size and grows instead of being emptied."""
-    visited = proposed = 0
+    visited, before = 0, block.proposed
     for step in steps:
         cursor = new_cursor()
-        is_done, count = _take_step(step, cursor, checks, block)
+        is_done = _take_step(step, cursor, checks, block)
         assert is_done, "only a block with a largest size has to be emptied"
         visited += int(cursor[VISITED])
-        proposed += count
-    return Looked(visited, proposed)
+    return Looked(visited, block.proposed - before)
 
 
-def _take_step(step: Step, cursor: Ints, checks: Checks, block: Block) -> tuple[bool, int]:
-    """Go on with a step; whether it is at its end, and what it has proposed. If not, the block has to be emptied."""
-    proposed = 0
+def _take_step(step: Step, cursor: Ints, checks: Checks, block: Block) -> bool:
+    """Go on with a step; whether it is at its end. If not, the block has to be emptied."""
     while True:
         cursor[COUNT] = block.count
         is_done = step(block.combos, cursor)
-        proposed += int(cursor[COUNT]) - block.count
+        block.proposed += int(cursor[COUNT]) - block.count
         checks.apply(block, int(cursor[COUNT]))
         if is_done:
-            return True, proposed
+            return True
         if block.is_half_full:
             if not block.may_grow:
-                return False, proposed
+                return False
             block.grow()
