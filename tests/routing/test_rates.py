@@ -31,7 +31,7 @@ def make_rates(**found: float) -> MatchRates:
     rates = MatchRates()
     for edge in EDGES:
         for start, end in edge.directions:
-            rates.add((start, end), 1_000, 1_000 * found.get("rstu"[start] + "rstu"[end], 1.0))
+            rates.add((start, end), 1_000, 1_000 * found.get("rstu"[start] + "rstu"[end], 1.0), 100)
     rates.settle(EDGES, SIZES)
     return rates
 
@@ -44,16 +44,16 @@ def test_a_rate_is_partners_a_row() -> None:
 
 def test_what_is_old_is_forgotten() -> None:
     rates = make_rates(rs=8.0)
-    rates.add((0, 1), HALF_LIFE, 6 * HALF_LIFE)
+    rates.add((0, 1), HALF_LIFE, 6 * HALF_LIFE, 100)
     assert rates.weight((0, 1)) == 2 * HALF_LIFE
-    rates.add((0, 1), HALF_LIFE, 5 * HALF_LIFE)
+    rates.add((0, 1), HALF_LIFE, 5 * HALF_LIFE, 100)
     rates.settle(EDGES, SIZES)
     assert rates.rate((0, 1)) == pytest.approx(6.0)
 
 
 def test_what_a_sample_contradicts_is_forgotten_at_once() -> None:
     rates = make_rates(rs=8.0)
-    rates.add((0, 1), 64, 0)
+    rates.add((0, 1), 64, 0, 100)
     rates.settle(EDGES, SIZES)
     assert rates.rate((0, 1)) == 0 and rates.weight((0, 1)) == 64
 
@@ -62,7 +62,7 @@ def test_few_partners_more_or_less_are_chance() -> None:
     rates = make_rates(rs=0.02)
     before = rates.version
     for found in (5, 0, 6, 1):
-        rates.add((0, 1), 128, found)
+        rates.add((0, 1), 128, found, 100)
         rates.settle(EDGES, SIZES)
     assert rates.version == before and rates.weight((0, 1)) > HALF_LIFE
 
@@ -71,7 +71,7 @@ def test_rates_settle_together() -> None:
     """While windows fill, all rates grow, and what is compared must not be of different times."""
     rates = make_rates()
     for direction, found in (((0, 1), 1_200), ((1, 0), 1_400)):
-        rates.add(direction, 1_000, found)
+        rates.add(direction, 1_000, found, 100)
     rates.settle(EDGES, SIZES)
     assert rates.rate((0, 1)) == pytest.approx(1.2, rel=0.02) and rates.rate((1, 0)) == pytest.approx(1.4, rel=0.02)
 
@@ -85,29 +85,49 @@ def test_the_plan_holds_if_others_save_little() -> None:
 
 def test_few_rows_tell_nothing_yet() -> None:
     rates = MatchRates()
-    rates.add((0, 1), MatchRates.least_sampled - 1, 5)
+    rates.add((0, 1), MatchRates.least_sampled - 1, 5, 100)
     rates.settle(EDGES, SIZES)
     assert rates.rate((0, 1)) is None
-    rates.add((1, 0), 1, 0)
+    rates.add((1, 0), 1, 0, 100)
     rates.settle(EDGES, SIZES)
     assert rates.rate((0, 1)) is not None
 
 
 def test_an_end_without_rows_is_told_by_the_other() -> None:
     rates = MatchRates()
-    rates.add((0, 1), 100, 50)  # half a partner each for the 10 rows of r: five pairs
+    rates.add((0, 1), 100, 50, 1_000)  # half a partner each for the 10 rows of r: five pairs
     rates.settle(EDGES, {0: 10, 1: 1_000})
     assert rates.rate((0, 1)) == 0.5
     assert rates.rate((1, 0)) == pytest.approx(0.005)
 
 
+def test_a_window_that_has_grown_since_has_more_partners() -> None:
+    """The rows of r have all come while s was small."""
+    rates = MatchRates()
+    rates.add((0, 1), 1_000, 500, 10)
+    rates.settle(EDGES, {0: 100, 1: 10})
+    assert rates.rate((0, 1)) == 0.5
+    rates.settle(EDGES, {0: 100, 1: 1_000})
+    assert rates.rate((0, 1)) == pytest.approx(50.0)
+
+
+def test_what_was_sampled_while_nobody_was_there_tells_nothing() -> None:
+    rates = MatchRates()
+    rates.add((0, 1), 1_000, 0, 0)
+    rates.settle(EDGES, {0: 100})
+    assert rates.rate((0, 1)) == 0
+    rates.add((1, 0), 100, 300, 100)
+    rates.settle(EDGES, {0: 100, 1: 40})
+    assert (rates.rate((1, 0)), rates.rate((0, 1))) == (3.0, pytest.approx(1.2))
+
+
 def test_a_settled_rate_stays_while_it_moves_little() -> None:
     rates = make_rates(rs=1.0)
     before = rates.version
-    rates.add((0, 1), 1_000, 1_200)
+    rates.add((0, 1), 1_000, 1_200, 100)
     rates.settle(EDGES, SIZES)
     assert (rates.rate((0, 1)), rates.version) == (1.0, before)
-    rates.add((0, 1), 1_000, 1_300)
+    rates.add((0, 1), 1_000, 1_300, 100)
     rates.settle(EDGES, SIZES)
     assert rates.rate((0, 1)) == pytest.approx(1.3, rel=0.01) and rates.version > before
 
@@ -123,14 +143,14 @@ def test_an_input_is_sampled_less_often_while_nothing_surprises() -> None:
     rates = make_rates()
     waits = []
     for _ in range(4):
-        rates.add((0, 1), 128, 128)
+        rates.add((0, 1), 128, 128, 100)
         rates.settle(EDGES, SIZES, [0])
         waits.append(rates.patience(0))
     assert waits == [2, 4, 4, 4] and rates.patience(1) == 1
     restored = MatchRates()
     restored.from_json(json.loads(json.dumps(rates.to_json())))
     assert restored.patience(0) == 4
-    rates.add((2, 3), 128, 0)
+    rates.add((2, 3), 128, 0, 100)
     assert rates.patience(0) == 1, "what has changed for one may have changed for others"
 
 
@@ -175,7 +195,7 @@ def test_the_lottery_is_drawn_in_every_chunk_by_seed_and_number() -> None:
 def test_the_plan_holds_until_every_edge_was_seen(policy: Policy) -> None:
     rates = MatchRates()
     router = Router(policy, make_field(), rates)
-    rates.add((0, 1), 1_000, 0)
+    rates.add((0, 1), 1_000, 0, 100)
     rates.settle(EDGES, SIZES)
     router.decide()
     assert router.decision.weights == (router.field.by_plan,)

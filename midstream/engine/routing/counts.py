@@ -24,11 +24,15 @@ _NOTHING = 0.01
 
 @dataclass
 class Count:
-    """Rows that were sampled in one direction, what they found, and the rate that decisions go by."""
+    """Rows that were sampled in one direction, what they found, and the rate that decisions go by.
+
+    `window` is how many rows there were to be found when the last of them were sampled.
+    """
 
     sampled: float = 0.0
     found: float = 0.0
     settled: float | None = None
+    window: int = 0
 
     def add(self, rows: int, found: float) -> bool:
         """Count a sample; whether it was a surprise."""

@@ -1,7 +1,8 @@
 """How many partners a row finds over an edge, counted on samples; what is old is forgotten bit by bit.
 
-A rate belongs to a direction: rows of R find partners in S at one rate, rows of S in R at another. Where no rows of one
-end have come, its rate follows from that of the other end and the sizes of both windows: both see the same pairs.
+A rate belongs to a direction: rows of R find partners in S at one rate, rows of S in R at another. A window that has
+grown since the last sample has that many more partners. Where no rows of one end have come, or only while the other
+window was empty, its rate follows from that of the other end: both see the same pairs.
 
 Decisions go by *settled* rates, which move only when a rate has moved by more than a quarter, and by more than chance
 explains. Then all of them move: rates that are compared are of the same time, also while windows fill and all of them
@@ -106,13 +107,15 @@ class MatchRates:
         count = self._counts.get(direction)
         return 0.0 if count is None else count.sampled
 
-    def add(self, direction: Direction, rows: int, found: float) -> None:
-        """So many rows of one input have found so many partners in the window of another.
+    def add(self, direction: Direction, rows: int, found: float, window: int) -> None:
+        """So many rows of one input have found so many partners in the window of another, which has `window` rows.
 
         If that is a surprise, all inputs are sampled again soon.
         """
-        if self._counts.setdefault(direction, Count()).add(rows, found):
+        count = self._counts.setdefault(direction, Count())
+        if count.add(rows, found):
             self._patience = {}
+        count.window = window
 
     def patience(self, number: int) -> int:
         """How many times more rows than else should come before the next sample of an input."""
@@ -145,13 +148,15 @@ class MatchRates:
         """The rate, and how many partners it is based on; None if too few rows were sampled."""
         start, end = direction
         own, other = self._counts.get(direction, Count()), self._counts.get((end, start), Count())
-        if own.sampled + other.sampled < self.least_sampled:
+        size = self._sizes.get(end, 0)
+        # Rows that were sampled while the other window was empty tell nothing of what is in it now.
+        sampled = own.sampled if own.window or not size else 0.0
+        sampled_there = other.sampled if other.window else 0.0
+        if sampled + sampled_there < self.least_sampled:
             return None
-        if own.sampled >= _FEW or own.sampled >= other.sampled:
-            return own.found / own.sampled, own.found
-        rows = self._sizes.get(start, 0)
-        rate = other.found / other.sampled * self._sizes.get(end, 0) / rows if rows else other.found
-        return rate, other.found
+        if sampled >= min(_FEW, sampled_there):
+            return own.found / own.sampled * (size / own.window if own.window else 1.0), own.found
+        return other.found / other.sampled * size / other.window, other.found
 
     def rate(self, direction: Direction) -> float | None:
         """The settled rate; None if nothing is known."""
@@ -161,7 +166,8 @@ class MatchRates:
     def to_json(self) -> dict[str, Any]:
         """What a snapshot keeps."""
         counts = [
-            [*direction, count.sampled, count.found, count.settled] for direction, count in sorted(self._counts.items())
+            [*direction, count.sampled, count.found, count.settled, count.window]
+            for direction, count in sorted(self._counts.items())
         ]
         return {
             "seed": self.seed,
@@ -177,9 +183,7 @@ class MatchRates:
     def from_json(self, stored: Mapping[str, Any]) -> None:
         """Go on from what a snapshot kept."""
         self.seed, self.chunk = stored["seed"], stored["chunk"]
-        self._counts = {
-            (start, end): Count(sampled, found, settled) for start, end, sampled, found, settled in stored["counts"]
-        }
+        self._counts = {(start, end): Count(*counted) for start, end, *counted in stored["counts"]}
         self.by_class.from_json(stored["by_class"])
         self.rows_since, self._last_seen = dict(stored["rows_since"]), dict(stored["last_seen"])
         self._came_back = set(stored["came_back"])

@@ -100,8 +100,9 @@ class Sampler:
             if probe is None:
                 probe = self._probes[edge, number] = _Probe(self._query, edge, number, self._windows)
             counted = probe.count(delta, places)
-            direction = (number, edge.other(number))
-            self._rates.add(direction, len(counted.partners), counted.found)
+            end = edge.other(number)
+            direction = (number, end)
+            self._rates.add(direction, len(counted.partners), counted.found, len(self._windows[end]))
             for at in classes:
                 self._rates.by_class.add(at, direction, codes[at][counted.taken], counted.partners)
 
