@@ -213,7 +213,8 @@ def test_an_eddy_takes_another_routing_but_no_strategy() -> None:
 def test_what_waits_for_a_stalled_input_is_joined_ahead() -> None:
     """While t has no rows, s goes to r first, and so does what is stored for t: its next rows find all of it.
 
-    It has to come back once before anything is done for it.
+    It has to come back once before anything is done for it: it may as well have ended, and as long as none of its rows
+    come, to go there first saves everything.
     """
 
     def run_stalled(**options: Any) -> tuple[ms.Engine, int, int]:
@@ -223,7 +224,8 @@ def test_what_waits_for_a_stalled_input_is_joined_ahead() -> None:
             has_all = at in (0, 1, 11)
             engine.push(push if has_all else {"r": push["r"], "s": push["s"]})
             if not options and at in (10, 34):
-                assert {way.order for way in engine.routing.streams if way.alias == "s"} == {"((s r) t)"}
+                orders = {way.order for way in engine.routing.streams if way.alias == "s"}
+                assert orders == {"((s t) r)" if at == 10 else "((s r) t)"}
                 waiting = [state.rows for state in engine.stats().states if state.name == "s to t: s"]
                 assert (waiting > [0]) == (at == 10)
         before = engine.stats().work.slots_visited

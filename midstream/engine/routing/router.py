@@ -57,15 +57,15 @@ class Router:
         self._version = self._rates.version
         before = self.orders, self.classes
         self.decision = self.policy.decide(self.field, self._rates)
-        stalled = self._stalled()
-        self.orders = tuple(_sort(weights, self.field.by_plan, stalled) for weights in self.decision.weights)
+        last = self._last()
+        self.orders = tuple(_sort(weights, self.field.by_plan, last) for weights in self.decision.weights)
         has_changed = before != (self.orders, self.classes)
         self.changes += has_changed
         return has_changed
 
-    def _stalled(self) -> frozenset[int]:
-        """Inputs that rows go to last: as none of theirs come, what the others make is there when they come again."""
-        return self._rates.stalled if self.policy.looks_at_rates else frozenset()
+    def _last(self) -> frozenset[int]:
+        """Inputs that rows go to last: they pause now and then, and find what the others have made meanwhile."""
+        return frozenset(self._rates.awaited) if self.policy.looks_at_rates else frozenset()
 
     def report(self, plan: Plan, tree: Sequence[Edge], way_of: Callable[[int, int], str]) -> RoutingReport:
         """What users see; it began with `plan`, and `way_of` writes the way that rows of an input and a class take."""

@@ -1,8 +1,8 @@
 """What an eddy goes by: the router's decision for each chunk, and what becomes of entries that it wants elsewhere.
 
 Where entries move at all, they do so as the choice of routing says: at once when the router has decided, when a probe
-is about to touch them, or in stages. While an input has no rows for some chunks, the others' rows go to it last. If it
-has come back after such a pause before, what is stored for it is joined ahead, some rows in every chunk: then it is
+is about to touch them, or in stages. While an input that has come back from a pause before has no rows for some chunks
+again, the others' rows go to it last, and what is stored for it is joined ahead, some rows in every chunk: then it is
 there when the input comes again.
 
 Where memory is limited, nothing is joined ahead near the limit. STAIRs may be off, and hold rows alone, whatever the
