@@ -61,11 +61,11 @@ class Engine:
 
     Keywords: `plan` (text such as ``"((a b) c)"``, else a sensible one), `executor` (``"tree"`` keeps what the joins of
     the plan have found, ``"stems"`` keeps nothing but the windows, ``"eddy"`` and ``"stairs"`` send rows from input to
-    input), `routing` (on all but the tree: ``"rank"``, ``"cumulative"``, ``"lottery"``, ``"content"`` or ``"fixed"``
-    decides chunk by chunk which way rows take; the plan is the first one), `seed` (of what is drawn there), `tables`
-    (static tables by name), `late` (``"keep"`` to offer refused rows through `take_late`, up to `late_limit` a stream),
-    `max_jump` (refuse rows further ahead of their stream than this), `memory_limit` (bytes that everything it keeps may
-    take, or text such as ``"2GB"``), `overload` (``"shed"`` to drop rows for which that is too little, where
+    input), `routing` (on all but the tree: ``"rank"``, ``"cost"``, ``"cumulative"``, ``"lottery"``, ``"content"`` or
+    ``"fixed"`` decides chunk by chunk which way rows take; the plan is the first one), `seed` (of what is drawn there),
+    `tables` (static tables by name), `late` (``"keep"`` to offer refused rows through `take_late`, up to `late_limit` a
+    stream), `max_jump` (refuse rows further ahead of their stream than this), `memory_limit` (bytes that everything it
+    keeps may take, or text such as ``"2GB"``), `overload` (``"shed"`` to drop rows for which that is too little, where
     ``"refuse"`` refuses the push), `demand` (``"on"`` hides rows that have no partner yet until one comes, ``"auto"``,
     the default, only where that pays, ``"off"`` none). One thread at a time may use an engine.
     """
@@ -350,8 +350,8 @@ class Engine:
 
         With `executor` ("tree", "stems", "eddy" or "stairs") the plan runs on that one from now on, be it the same plan
         or another. From eddy to eddy only the routing of new rows changes, and no strategy may be named. On all but the
-        tree a plan is held to from now on; with `routing` ("rank", "cumulative", "lottery", "content" or "fixed") it is
-        where a router begins, and may be left out.
+        tree a plan is held to from now on; with `routing` ("rank", "cost", "cumulative", "lottery", "content" or
+        "fixed") it is where a router begins, and may be left out.
         `strategy` is "jisc", "moving-state", "parallel-track", "genmig", "genmig-reference-point",
         "pause-drain-resume" or, on stairs, "staged", by default the engine's, or a `midstream.migrate.Strategy` of your
         own. `budget`, for jisc alone, is what is filled in the background after each push: a number of holes, or a time

@@ -101,7 +101,9 @@ class Play:
         self.steady = ms.Engine(self.query, executor="stems", routing="fixed", demand="off")
 
     def draw_routing(self) -> str | None:
-        return self.routing.choice(["fixed", "lottery", "lottery", "cumulative", "rank", "content", "content", None])
+        return self.routing.choice(
+            ["fixed", "lottery", "lottery", "cost", "cumulative", "rank", "content", "content", None]
+        )
 
     def draw_executor(self) -> str:
         return self.rng.choice(["stairs", "stairs", "eddy"])

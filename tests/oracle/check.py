@@ -123,7 +123,9 @@ def on_executor(way: Way, executor: str, seed: int) -> Way:
     rng = random.Random(f"executors {seed} {executor} {way.plan}")
     after = tuple(rng.choice([None, None, *executor_names()]) for _ in way.restore_before)
     demand = rng.choice(["off", "on", "auto"])
-    routing = None if executor == "tree" else rng.choice([None, "fixed", "rank", "cumulative", "lottery", "content"])
+    routing = (
+        None if executor == "tree" else rng.choice([None, "fixed", "rank", "cost", "cumulative", "lottery", "content"])
+    )
     return dataclasses.replace(
         way,
         executor=executor,

@@ -51,7 +51,7 @@ def wanted() -> list[list[tuple[int, ...]]]:
     return found
 
 
-@pytest.mark.parametrize("routing", ["rank", "cumulative", "lottery", "content", "fixed"])
+@pytest.mark.parametrize("routing", ["rank", "cost", "cumulative", "lottery", "content", "fixed"])
 @pytest.mark.parametrize("executor", ROUTED)
 def test_every_policy_gives_the_trees_results_push_by_push(executor: str, routing: str, wanted: Any) -> None:
     engine = make_engine(executor, routing=routing)
@@ -89,7 +89,7 @@ def test_a_router_does_less_than_the_plan_it_began_with() -> None:
 @pytest.mark.parametrize("executor", ROUTED)
 def test_the_default_policy(executor: str) -> None:
     engine = make_engine(executor)
-    assert engine.routing.policy == ("rank" if executor == "stems" else "cumulative")
+    assert engine.routing.policy == ("rank" if executor == "stems" else "cost")
     assert make_engine("tree").routing is None
 
 
@@ -118,14 +118,14 @@ def test_another_executor_gets_its_own_default(executor: str, wanted: Any) -> No
     engine = make_engine("tree")
     found = run(engine, 0, 10)
     engine.migrate(executor=executor)
-    assert engine.routing.policy == ("rank" if executor == "stems" else "cumulative")
+    assert engine.routing.policy == ("rank" if executor == "stems" else "cost")
     found += run(engine, 10, 30)
     engine.migrate(executor="tree")
     assert engine.routing is None
     assert found + run(engine, 30, PUSHES) == wanted
 
 
-@pytest.mark.parametrize("routing", ["rank", "cumulative", "lottery", "content"])
+@pytest.mark.parametrize("routing", ["rank", "cost", "cumulative", "lottery", "content"])
 @pytest.mark.parametrize("executor", ROUTED)
 def test_a_restored_engine_routes_as_the_other_would_have(executor: str, routing: str, wanted: Any) -> None:
     engine = make_engine(executor, routing=routing, seed=5)
@@ -153,7 +153,7 @@ def test_a_restored_engine_keeps_a_pin_and_may_be_given_another_routing() -> Non
 
 def test_resuming_does_not_pin() -> None:
     engine = ms.Engine.resume(make_query(), make_push(0), watermark=0, executor="stairs", plan=PLANS[0])
-    assert engine.routing.policy == "cumulative"
+    assert engine.routing.policy == "cost"
 
 
 def test_a_report_says_why() -> None:
@@ -161,19 +161,19 @@ def test_a_report_says_why() -> None:
     assert "until every edge was seen" in str(engine.routing)
     run(engine, 0, 10)
     assert engine.routing.tree == (("r", "s"), ("s", "t"))
-    assert str(engine.routing).startswith("cumulative, r-s, s-t\n  r: ")
+    assert str(engine.routing).startswith("cost, r-s, s-t\n  r: ")
     assert all("seen" not in way.reason for way in engine.routing.streams)
 
 
 @pytest.mark.parametrize("routing", ["ranks", "", 3, object()])
 def test_an_unknown_routing_is_refused(routing: object) -> None:
     hint = "did you mean 'rank'. " if routing == "ranks" else ""
-    with pytest.raises(ms.EngineError, match=f"engine: unknown routing .*; {hint}routings: rank, cumulative"):
+    with pytest.raises(ms.EngineError, match=f"engine: unknown routing .*; {hint}routings: rank, cost, cumulative"):
         make_engine("stairs", routing=routing)
     engine = make_engine("stairs")
-    with pytest.raises(ms.EngineError, match=f"migrate: unknown routing .*; {hint}routings: rank, cumulative"):
+    with pytest.raises(ms.EngineError, match=f"migrate: unknown routing .*; {hint}routings: rank, cost, cumulative"):
         engine.migrate(routing=routing)  # type: ignore[arg-type]
-    assert (engine.routing.policy, engine.migration) == ("cumulative", None)
+    assert (engine.routing.policy, engine.migration) == ("cost", None)
 
 
 def test_the_tree_refuses_a_routing() -> None:
@@ -325,7 +325,7 @@ def test_rows_that_are_alike_are_not_told_apart() -> None:
 def test_content_needs_a_key(executor: str) -> None:
     text = "SELECT r.ts AS x FROM r [RANGE 1 SECOND], s [RANGE 1 SECOND] WHERE r.a < s.a"
     query = ms.query(text, schemas=dict.fromkeys("rs", SCHEMA), event_time="ts")
-    refusal = r"routing='content' tells rows apart by a key .* use routing='cumulative'"
+    refusal = r"routing='content' tells rows apart by a key .* use routing='cost'"
     with pytest.raises(ms.EngineError, match=f"engine: {refusal}"):
         ms.Engine(query, executor=executor, routing="content")
     engine = ms.Engine(query, executor=executor)

@@ -87,7 +87,7 @@ def test_rows_go_the_ways_they_would_have_gone(executor: str, kind: str, monkeyp
     seen = set()
     for seed in range(4):
         rng = random.Random(f"{executor} {kind} {seed}")
-        first = RoutingRecord(executor, rng.choice(["rank", "cumulative", "lottery", "content"]), cell=seed)
+        first = RoutingRecord(executor, rng.choice(["rank", "cost", "cumulative", "lottery", "content"]), cell=seed)
         engine, other = (
             ms.Engine(query, tables=tables, executor=executor, routing=first, seed=seed, **ALL_ENTER) for _ in range(2)
         )

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from midstream.engine.routing.cost import Cost
 from midstream.engine.routing.counts import HALF_LIFE
 from midstream.engine.routing.cumulative import Cumulative
 from midstream.engine.routing.edges import Edge
@@ -191,7 +192,7 @@ def test_the_lottery_is_drawn_in_every_chunk_by_seed_and_number() -> None:
     assert 0.85 < sum(firsts) / len(firsts) < 1.0
 
 
-@pytest.mark.parametrize("policy", [Rank(), Cumulative(), Lottery()])
+@pytest.mark.parametrize("policy", [Rank(), Cost(), Cumulative(), Lottery()])
 def test_the_plan_holds_until_every_edge_was_seen(policy: Policy) -> None:
     rates = MatchRates()
     router = Router(policy, make_field(), rates)

@@ -28,7 +28,9 @@ from .attempts import Batches, count_rows
 from .test_attempts import KINDS, SCHEMA, STATIC, STRATEGIES, by_content, some_rows
 
 ROUTED = ("stems", "eddy", "stairs")
-POLICIES = {"tree": (None,)} | dict.fromkeys(ROUTED, (None, "rank", "cumulative", "lottery", "content", "fixed"))
+POLICIES = {"tree": (None,)} | dict.fromkeys(
+    ROUTED, (None, "rank", "cost", "cumulative", "lottery", "content", "fixed")
+)
 DEMANDS = ("off", "on", "auto")
 PLANS = {
     "three": ["((a b) c)", "((c a) b)", "(b (c a))"],
@@ -117,7 +119,7 @@ def run_batch(batches: Batches, batch: int, rows: int = 60, commands: tuple[Comm
 
 
 @pytest.mark.parametrize(
-    "routing", ["rank", *(pytest.param(name, marks=pytest.mark.slow) for name in ("cumulative", "lottery"))]
+    "routing", ["rank", *(pytest.param(name, marks=pytest.mark.slow) for name in ("cost", "cumulative", "lottery"))]
 )
 @pytest.mark.parametrize("executor", ROUTED)
 def test_cells_that_are_loaded_route_as_those_that_go_on(executor: str, routing: str) -> None:
@@ -144,7 +146,7 @@ def test_a_plan_that_is_named_holds_and_a_restart_does_not(executor: str) -> Non
 
     first, other = "(((a b) c) d)", "(((d c) b) a)"
     spec = chain_spec(executor, plan=first)
-    default = "rank" if executor == "stems" else "cumulative"
+    default = "rank" if executor == "stems" else "cost"
     batches = Batches(spec, 0, attempts=1)
     run_batch(batches, 0)
     batches.restart(spec)

@@ -38,7 +38,7 @@ def told(streams: int = 3, letters: str = "s", length: int = 5, plan: int = 50) 
         "reached": dict.fromkeys(names, 2**62),
         "plan": letters * plan,
         "executor": "stairs",
-        "policy": "cumulative",
+        "policy": "cost",
         "place": "loaded",
         "loads": 3,
         "resident": 2**50,

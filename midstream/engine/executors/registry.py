@@ -10,7 +10,7 @@ from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.stems import Stems
 from midstream.engine.executors.tree import Tree
 from midstream.engine.routing.choice import Moves, RoutingChoice, RoutingRecord
-from midstream.engine.routing.cumulative import Cumulative
+from midstream.engine.routing.cost import Cost
 from midstream.engine.routing.policy import Policy
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.registry import find_policy
@@ -83,7 +83,7 @@ def check_keys(query: Query, routing: str | Policy | RoutingRecord | None, call:
     if policy is not None and not query.key_classes and policy.looks_at_content:
         raise EngineError(
             f"{call}: routing={policy.name!r} tells rows apart by a key that inputs share, and the query has no "
-            f"equality that gives one; use routing={Cumulative.name!r}"
+            f"equality that gives one; use routing={Cost.name!r}"
         )
 
 

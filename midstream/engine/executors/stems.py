@@ -80,7 +80,7 @@ class StemsExecutor:
         tree = choose_edges(query, plan)
         edges = tuple(dict.fromkeys((*tree, *find_edges(query, plan.root.inputs))))
         by_plan = {(start, end): self._leaves.index(end) for edge in edges for start, end in edge.directions}
-        self.router = Router(kind.choice.policy, Field(edges, tree, by_plan), kind.choice.rates)
+        self.router = Router(kind.choice.policy, Field(edges, tree, by_plan, keeps=False), kind.choice.rates)
         self._by_plan = self.router.orders
         self._routes: dict[tuple[int, ...], Route] = {}
         #: The route of each input and class of rows.

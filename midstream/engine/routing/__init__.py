@@ -13,7 +13,8 @@ of it is theirs: EddyJoins and STAIRs stay on a spanning tree, SteMs take any ed
 | `classes`, `class_rates` | rows told apart by a key, and the same counters for each class |
 | `sampling` | some rows of each chunk probe the base windows, for the rates |
 | `policy` | what a policy is given, and what it says |
-| `fixed`, `rank`, `cumulative`, `lottery`, `content` | the policies, one a file |
+| `arrivals` | which share of the rows is of which input |
+| `fixed`, `rank`, `cost`, `cumulative`, `lottery`, `content` | the policies, one a file |
 | `registry` | all of them by name |
 | `trees` | which spanning tree is worth going over to |
 | `router` | asks a policy once a chunk, and tells when the answer has changed |

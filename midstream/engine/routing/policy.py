@@ -17,19 +17,27 @@ Weights = Mapping[Direction, float]
 
 @dataclass(frozen=True)
 class Decision:
-    """The weights of directions, for each class of rows if there are several; without the key, rows are of class 0."""
+    """The weights of directions, for each class of rows if there are several; without the key, rows are of class 0.
+
+    `reason` is for users, if the weights alone tell them little.
+    """
 
     weights: tuple[Weights, ...]
     classes: KeyClasses | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
 class Field:
-    """The edges that combinations may take, a spanning tree of them, and the weights that the plan gives them."""
+    """The edges that combinations may take, a spanning tree of them, and the weights that the plan gives them.
+
+    `keeps` says whether what is made on the way is stored, so that rows of all inputs have to go by one tree of joins.
+    """
 
     edges: tuple[Edge, ...]
     tree: tuple[Edge, ...]
     by_plan: Weights
+    keeps: bool = True
     #: Another order than the plan's is taken if it leaves less than this share of the work to rows of some input.
     worth: ClassVar[float] = 0.8
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
+from midstream.engine.routing.arrivals import Arrivals
 from midstream.engine.routing.class_rates import ClassRates
 from midstream.engine.routing.counts import Count, Direction
 from midstream.engine.routing.edges import Edge
@@ -39,6 +40,8 @@ class MatchRates:
         self._watched: dict[Edge, None] = {}
         self._counts: dict[Direction, Count] = {}
         self._sizes: Mapping[int, int] = {}
+        #: Which share of the rows is of which input, for who weighs inputs against each other.
+        self.arrivals = Arrivals()
         #: What is known of classes of rows, for who watches these.
         self.by_class = ClassRates()
         self._watches_classes = self.counts_classes = False
@@ -59,12 +62,14 @@ class MatchRates:
         self._watched |= dict.fromkeys(edges)
         self._watches_classes |= by_class
 
-    def next_chunk(self, inputs: Set[int]) -> Sequence[Edge]:
-        """Another chunk has come, with rows of these inputs; the edges that somebody watches.
+    def next_chunk(self, rows: Mapping[int, int]) -> Sequence[Edge]:
+        """Another chunk has come, with so many rows of these inputs; the edges that somebody watches.
 
         Where none of the rows goes, nobody is asked which way is next: those edges stay watched.
         """
         self.chunk += 1
+        self.arrivals.add(rows)
+        inputs = rows.keys()
         watched = tuple(self._watched)
         self._watched = {edge: None for edge in watched if edge.left not in inputs and edge.right not in inputs}
         self.counts_classes = self._watches_classes
@@ -136,7 +141,7 @@ class MatchRates:
                     measured[direction], partners = found
                     count = self._counts.setdefault(direction, Count())
                     has_moved |= count.has_moved(measured[direction], partners)
-        if has_moved:
+        if self.arrivals.settle(has_moved):
             self._changes += 1
             for direction, rate in measured.items():
                 self._counts[direction].settled = rate
@@ -173,6 +178,7 @@ class MatchRates:
             "seed": self.seed,
             "chunk": self.chunk,
             "counts": counts,
+            "arrivals": self.arrivals.to_json(),
             "rows_since": sorted(self.rows_since.items()),
             "patience": sorted(self._patience.items()),
             "last_seen": sorted(self._last_seen.items()),
@@ -184,6 +190,8 @@ class MatchRates:
         """Go on from what a snapshot kept."""
         self.seed, self.chunk = stored["seed"], stored["chunk"]
         self._counts = {(start, end): Count(*counted) for start, end, *counted in stored["counts"]}
+        if "arrivals" in stored:
+            self.arrivals.from_json(stored["arrivals"])
         self.by_class.from_json(stored["by_class"])
         self.rows_since, self._last_seen = dict(stored["rows_since"]), dict(stored["last_seen"])
         self._came_back = set(stored["came_back"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from midstream.engine.routing.content import Content
+from midstream.engine.routing.cost import Cost
 from midstream.engine.routing.cumulative import Cumulative
 from midstream.engine.routing.fixed import Fixed
 from midstream.engine.routing.lottery import Lottery
@@ -10,7 +11,7 @@ from midstream.engine.routing.policy import Policy
 from midstream.engine.routing.rank import Rank
 from midstream.errors import find_named
 
-POLICIES: tuple[Policy, ...] = (Rank(), Cumulative(), Lottery(), Content(), Fixed())
+POLICIES: tuple[Policy, ...] = (Rank(), Cost(), Cumulative(), Lottery(), Content(), Fixed())
 
 
 def find_policy(routing: str | Policy, call: str) -> Policy:
@@ -18,8 +19,8 @@ def find_policy(routing: str | Policy, call: str) -> Policy:
 
     >>> find_policy("ranks", "engine")
     Traceback (most recent call last):
-    midstream.errors.EngineError: engine: unknown routing 'ranks'; did you mean 'rank'? routings: rank, cumulative,
-    lottery, content, fixed
+    midstream.errors.EngineError: engine: unknown routing 'ranks'; did you mean 'rank'? routings: rank, cost,
+    cumulative, lottery, content, fixed
     """
     if isinstance(routing, Policy):
         return routing

@@ -91,6 +91,8 @@ class Router:
         if weights is self.field.by_plan:
             is_seen = self.field.rates(self._rates) is not None
             return f"as the plan says, {'as others save little' if is_seen else 'until every edge was seen'}"
+        if self.decision.reason:
+            return self.decision.reason
         ends = [end for begin, end in self.orders[number] if begin == start]
         return describe_reason([(aliases[end], weights[start, end]) for end in ends])
 

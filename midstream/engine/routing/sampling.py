@@ -56,7 +56,7 @@ class Sampler:
         arrived = {number: delta for number, delta in sorted(deltas.items()) if len(delta)}
         if not arrived:
             return
-        watched = rates.next_chunk(arrived.keys())
+        watched = rates.next_chunk({number: len(delta) for number, delta in arrived.items()})
         if not watched:
             return
         if watched != self._watched:

@@ -133,7 +133,7 @@ def _run_held(relations: Relations, share: float) -> list[_Allowed]:
     for number, batch in enumerate(relations.pushes):
         if number == freed_at:
             for lane in running.lanes:
-                lane.engine.migrate(routing="cumulative")
+                lane.engine.migrate(routing="cost")
         running.push(batch)
     running.check(relations.answer, f"the routing held for {share:.0%} of the orders")
     return [

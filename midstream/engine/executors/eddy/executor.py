@@ -30,7 +30,7 @@ from midstream.engine.joins.combos import Block, Delta, emit, make_block
 from midstream.engine.joins.comparison import StateShape, state_shapes
 from midstream.engine.joins.nodes import add_indexes, least_block
 from midstream.engine.routing.choice import RoutingChoice
-from midstream.engine.routing.cumulative import Cumulative
+from midstream.engine.routing.cost import Cost
 from midstream.engine.routing.edges import Edge, order_edges, recall_edges
 from midstream.engine.routing.report import RoutingReport
 from midstream.engine.stats import StateStats
@@ -46,7 +46,7 @@ class Eddy(ExecutorKind):
 
     name = "eddy"
     can_evict = False
-    default_routing = Cumulative.name
+    default_routing = Cost.name
 
     def __init__(self, choice: RoutingChoice | None = None):
         self.choice = RoutingChoice() if choice is None else choice
