@@ -8,6 +8,7 @@ from unittest import mock
 
 from midstream.engine.executors.eddy.stages import Stages
 from midstream.engine.joins.gauge import Gauge
+from midstream.engine.joins.idling import IdleJoins
 from midstream.engine.joins.reviewing import Reviewer
 from midstream.engine.routing.class_rates import ClassRates
 from midstream.engine.routing.content import Content
@@ -37,14 +38,11 @@ def eager() -> Iterator[None]:
         mock.patch.object(Content, "worth", 2.0),
         mock.patch.object(Content, "clearly_better", 1.0),
         mock.patch.object(Field, "worth", 2.0),
-        mock.patch.object(Gauge, "least_checks", 6),
-        mock.patch.object(Gauge, "least_sampled", 3),
-        mock.patch.object(Gauge, "least_joined", 1),
-        mock.patch.object(Gauge, "call_cost", 0),
-        mock.patch.object(Gauge, "row_cost", 1),
-        mock.patch.object(Gauge, "wait_cost", 0),
-        mock.patch.object(Gauge, "margin", 0.5),
+        mock.patch.multiple(
+            Gauge, least_checks=6, least_sampled=3, least_joined=1, call_cost=0, row_cost=1, wait_cost=0, margin=0.5
+        ),
         mock.patch.object(Gauge, "first_pause", 1),
         mock.patch.object(Reviewer, "times_as_much", 0),
+        mock.patch.object(IdleJoins, "first_patience", 1),
     ):
         yield

@@ -70,7 +70,9 @@ class DemandStats:
     have expired and were not collected yet, `woken` those for which all partners have come, and `released` those that
     entered without, because their plan has changed or waiting did not pay; the others have expired. `dropped` counts
     rows without a partner in a static table. `suspended` counts rows and combinations that had to wait inside a plan,
-    and `resumed` those that went on. In `checks` one was looked up, in `hits` of them it had no partner.
+    and `resumed` those that went on. In `checks` one was looked up, in `hits` of them it had no partner. `idle` counts
+    rows that came while a join further up had nothing at all on its other side: they are joined only with those that
+    come there later, and when they do.
     """
 
     hidden: int
@@ -82,10 +84,11 @@ class DemandStats:
     resumed: int
     checks: int
     hits: int
+    idle: int
 
     @property
     def saved(self) -> int:
-        """How many rows and combinations have been kept out of joins so far."""
+        """How many rows and combinations have been kept out of joins so far, one by one: the idle are not counted."""
         never_entered = self.hidden - self.woken - self.released + self.dropped
         return never_entered + self.suspended - self.resumed
 

@@ -13,7 +13,8 @@ class Meter:
     """Entries looked at by probes, bytes written to rings, and entries that were missing and have been filled in.
 
     Of combinations for which there was no demand: how many had to wait, and how many of these have gone on; and how
-    often one was looked up and how often it had no partner.
+    often one was looked up and how often it had no partner. Rows are idle that came while a join had nothing on its
+    other side, so that nothing was joined with them.
     """
 
     slots_visited: int = 0
@@ -25,5 +26,6 @@ class Meter:
     rows_moved: int = 0
     suspended: int = 0
     resumed: int = 0
+    idle_rows: int = 0
     demand_checks: int = 0
     demand_hits: int = 0

@@ -48,6 +48,8 @@ class Count:
     several: int = 0
     off: int = 0
     open: int = 0
+    #: Combinations that a state lacks because a join further up is idle.
+    withheld: int = 0
     #: What waited, after each push; and what was suspended while a state lacked something or was off.
     waited: int = 0
     waited_beside_holes: int = 0
@@ -174,7 +176,10 @@ def audit(engine: ms.Engine, small: Small, count: Count) -> None:
         opened = {combination for combination in wanted if waits.is_open(node, combination)}
         assert not opened & set(entries), f"stored in {node.inputs} although a part waits"
         count.open += len(opened)
-        lost = set(wanted) - boxed - set(entries) - opened
+        withheld = {combination for combination in wanted if waits.is_withheld(node, combination)}
+        assert not withheld & set(entries), f"stored in {node.inputs} although a join further up was idle"
+        count.withheld += len(withheld)
+        lost = set(wanted) - boxed - set(entries) - opened - withheld
         assert not lost, f"neither stored nor in the box of {node.inputs}: {sorted(lost)[:3]}"
         assert set(entries) <= set(wanted), f"should not be in {node.inputs}: {sorted(set(entries) - set(wanted))[:3]}"
         for combo, (start, end) in intervals.items():
@@ -190,11 +195,12 @@ def audit(engine: ms.Engine, small: Small, count: Count) -> None:
 
 
 class Waits:
-    """What waits in a plan: for each kind its live combinations, and where these are open."""
+    """What waits in a plan: for each kind its live combinations, and where these are open; and what idle joins lack."""
 
     def __init__(self, engine: ms.Engine):
         executor = executor_of(engine)
         suspender = executor._suspender
+        self._idle = None if suspender is None else suspender.idle
         windows, watermark = windows_of(engine), engine._pipeline._horizon
         #: Each kind with its combinations and the join that it waits at.
         self.kinds: list[tuple[Waiting, set[Combination], JoinNode]] = []
@@ -211,6 +217,11 @@ class Waits:
             self.kinds.append((waiting, combos, suspender._parents[id(waiting.top)]))
             for join in way:
                 self._open.setdefault(id(join), []).append((frozenset(waiting.node.inputs), combos))
+
+    def is_withheld(self, node: JoinNode, combination: Combination) -> bool:
+        """Whether a combination has a row that came while a join above a node was idle."""
+        lacking = {} if self._idle is None else self._idle.lacking(node)
+        return any(number in lacking and row >= lacking[number] for number, row in combination)
 
     def is_open(self, node: JoinNode, combination: Combination) -> bool:
         """Whether a combination of a node contains one that waits there or below, for a join above."""

@@ -135,12 +135,18 @@ def draw_rows(rng: random.Random, times: list[int]) -> pa.Table:
 
 
 def draw_pushes(
-    rng: random.Random, small: Small, count: int, pace: int = 8, most: int = 3
+    rng: random.Random, small: Small, count: int, pace: int = 8, most: int = 3, droughts: float = 0.0
 ) -> Iterator[dict[str, pa.Table]]:
-    """Pushes with some disorder, some of them to a few streams only."""
+    """Pushes with some disorder, some of them to a few streams only.
+
+    With this probability, one of the streams runs dry at a push, also before the first, and has no rows for a while.
+    """
     now = 100
-    for _ in range(count):
-        streams = [alias for alias in ALIASES[: small.size] if rng.random() < 0.6]
+    dry_until = dict.fromkeys(ALIASES[: small.size], -1)
+    for number in range(count):
+        if droughts and rng.random() < (0.5 if number == 0 else droughts):
+            dry_until[rng.choice(ALIASES[: small.size])] = number + rng.randrange(5, 25)
+        streams = [alias for alias in ALIASES[: small.size] if rng.random() < 0.6 and dry_until[alias] < number]
         push = {
             stream: draw_rows(rng, [now + rng.randrange(-4, 5) for _ in range(rng.randint(0, most))])
             for stream in streams

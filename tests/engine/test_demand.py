@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -13,6 +14,7 @@ from midstream.engine.demand.chunk import IndexedChunk
 from midstream.engine.demand.edges import BandEdge, KeyEdge
 from midstream.engine.demand.entrance import Entrance
 from midstream.engine.executors.registry import executor_names
+from midstream.engine.joins.idling import IdleJoins
 from midstream.migrate import STRATEGIES
 from midstream.state.expiry import CountExpiry
 
@@ -106,6 +108,9 @@ def test_a_hidden_row_expires_as_if_it_had_entered() -> None:
     assert engine.push({"c": row(0, 5, 11)}).num_rows == 0
 
 
+@mock.patch.object(
+    IdleJoins, "begin", mock.Mock(return_value=[])
+)  # else nothing would be joined before there is a row of d
 def test_a_row_that_enters_late_does_not_meet_what_is_dead() -> None:
     """An entry that has ended stands behind a live one, and names rows whose places others may have taken."""
     short, long = "[RANGE 10 MICROSECONDS]", "[RANGE 100 MICROSECONDS]"

@@ -13,7 +13,7 @@ import pytest
 
 import midstream as ms
 from midstream.engine.executors import tree
-from midstream.engine.joins import suspending
+from midstream.engine.joins import idling, suspending
 from midstream.engine.joins.filling import Filler, store
 from midstream.engine.joins.nodes import LeafNode
 from midstream.engine.joins.probing import Prober
@@ -80,8 +80,14 @@ def counts(engine: ms.Engine) -> tuple[int, int]:
     return demand.suspended, demand.resumed
 
 
+def make_no_join_idle(engine: ms.Engine) -> None:
+    """One row of each input that all match, so that no window and no state is empty."""
+    assert engine.push(dict.fromkeys("abcd", row(9, a=9, b=9, c=9, d=9))).num_rows == 1
+
+
 def fill_up(engine: ms.Engine) -> None:
     """Rows that are partners pair by pair, so that all of them enter, but (a1 b1) has no partner in d."""
+    make_no_join_idle(engine)
     engine.push(
         {
             "a": row(1, b=1, c=1, d=1),
@@ -96,15 +102,16 @@ def test_a_combination_waits_until_its_partner_comes() -> None:
     engine = make_clique("((a b) c) d")
     fill_up(engine)
     assert counts(engine) == (1, 0), "(a b) has no row of d that matches both"
-    assert [state.rows for state in engine.stats().states if state.kind == "join"] == [0, 0]
+    assert [state.rows for state in engine.stats().states if state.kind == "join"] == [1, 1]
     assert results(engine.push({"d": row(3, 1, a=1, b=1, c=1)})) == [(1, 1, 1, 3)]
     assert counts(engine) == (1, 1)
-    assert [state.rows for state in engine.stats().states if state.kind == "join"] == [1, 1]
+    assert [state.rows for state in engine.stats().states if state.kind == "join"] == [2, 2]
 
 
 def test_rows_wait_for_states() -> None:
     """In (a b) (c d), a row of a waits for a combination of c and d that matches it in both."""
     engine = make_clique("(a b) (c d)")
+    make_no_join_idle(engine)
     engine.push({"a": row(1, b=1, c=1, d=1), "b": row(1, a=1, c=1, d=1), "c": row(1, a=1, b=1, d=5)})
     assert engine.push({"d": row(1, a=1, b=1, c=6)}).num_rows == 0
     suspended, resumed = counts(engine)
@@ -115,6 +122,7 @@ def test_rows_wait_for_states() -> None:
 def test_nothing_is_lost_where_both_sides_could_wait_for_each_other() -> None:
     """The smallest input on which JIT, as published, loses results: c1 waits for a and b, and these for c1."""
     engine = make_clique("(a b) (c d)")
+    make_no_join_idle(engine)
     found = []
     for at, (stream, values) in enumerate(
         [
@@ -186,7 +194,7 @@ def test_what_does_not_fit_does_not_wait() -> None:
         engine = make_clique("((a b) c) d")
         fill_up(engine)
         memory = engine._pipeline.memory
-        for _ in range(2):  # the windows give back what they can the first time
+        for _ in range(3):  # the windows give back what they can first
             memory.set_limit(memory.count().windows, "test")
         assert executor_of(engine)._suspender.waiting == 0  # type: ignore[union-attr]
         memory.set_limit(1 << 20, "test")
@@ -227,6 +235,7 @@ def check_case(small: Small, seed: int, steps: int = 40, audited: float = 1.0) -
     """An engine with demand against one without, and an audit after every push and every event, or a share of them.
 
     Entries are evicted, states switched off and on, plans changed, engines restored, and limits of memory drawn.
+    Streams run dry for a while, some of them so long that their windows get empty.
     """
     rng = random.Random(f"suspended {small.name} {seed}")
     audits = random.Random(f"audits {small.name} {seed}")
@@ -237,16 +246,21 @@ def check_case(small: Small, seed: int, steps: int = 40, audited: float = 1.0) -
     count = Count()
     events = rng.choice([0.0, 0.05, 0.2])
     limits = Limits(f"suspended {small.name} {seed}") if rng.random() < 0.4 else None
+    droughts = rng.choice([0.0, 0.05, 0.15])
+    is_timed, newest = bool(droughts) and rng.random() < 0.7, 0
 
     def look() -> None:
         if audits.random() < audited:
             audit(engine, small, count)
             count.waited += audit_waiting(engine, small)
 
-    for push in draw_pushes(rng, small, steps, most=rng.choice([1, 3, 5])):
+    for push in draw_pushes(rng, small, steps, most=rng.choice([1, 3, 5]), droughts=droughts):
+        newest = max([newest, *(moment for rows in push.values() for moment in rows.column("ts").to_pylist())])
+        watermark = newest - 10 if is_timed else None  # else a dry stream would hold it back
         before = counts(engine)[0] if is_partial(engine) else None
-        wanted = sorted_rows(steady.push(push))
-        found = engine.push(push) if limits is None else limits.push(engine, partial(engine.push, push))
+        wanted = sorted_rows(steady.push(push, watermark))
+        take = partial(engine.push, push, watermark)
+        found = take() if limits is None else limits.push(engine, take)
         assert sorted_rows(found) == wanted
         look()
         count.waited_beside_holes += 0 if before is None else counts(engine)[0] - before
@@ -287,6 +301,7 @@ def test_what_is_stored_missing_or_open_is_the_join(small: Small) -> None:
     assert sum(count.states for count in counts) > 50
     if small.name in ("clique of four", "circle of five", "chain"):
         assert sum(count.waited for count in counts) > 10 and sum(count.open for count in counts)
+        assert sum(count.withheld for count in counts)
         assert sum(count.waited_beside_holes for count in counts)
 
 
@@ -431,6 +446,61 @@ def drop_without_a_hole(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(suspending, "evict_all", lambda *_: 0)
 
 
+def forget_what_was_passed_over(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(idling, "withhold", lambda *_: None)
+
+
+def be_idle_while_something_is_missing(patch: pytest.MonkeyPatch) -> None:
+    """A side whose entries have been given up is not empty."""
+
+    def is_empty(place: Any) -> bool:
+        eager = place.eager
+        return len(eager.window if isinstance(eager, LeafNode) else eager.state) == 0
+
+    patch.setattr(idling._Place, "is_eager_empty", property(is_empty))
+
+
+def let_it_wait_below_idle_joins(patch: pytest.MonkeyPatch) -> None:
+    """Partners come, and nobody looks whether something waits for them."""
+
+    def find_idle(suspender: Suspender, since: Any) -> None:
+        suspender.idle.begin()
+
+    patch.setattr(Suspender, "_find_idle", find_idle)
+
+
+def climb_past_idle_joins(patch: pytest.MonkeyPatch) -> None:
+    """A join stays idle although something has climbed to its other side."""
+    climb = Suspender._climb
+
+    def asleep(suspender: Suspender, *given: Any) -> None:
+        with mock.patch.object(idling.IdleJoins, "wake"):
+            climb(suspender, *given)
+
+    patch.setattr(Suspender, "_climb", asleep)
+
+
+def change_states_of_idle_joins(patch: pytest.MonkeyPatch) -> None:
+    """What is given up, or taken over, does not know what was passed over."""
+    patch.setattr(idling.IdleJoins, "stop", lambda *_: None)
+
+
+def find_rows_before_the_chunk_alone(patch: pytest.MonkeyPatch) -> None:
+    """What comes to a join in the middle of a chunk misses rows of the same chunk that were passed over."""
+    begin, end = idling.IdleJoins.begin_chunk, idling.IdleJoins._end_from
+    firsts: dict[int, int] = {}
+
+    def begin_chunk(joins: Any, deltas: Any, since: Any) -> Any:
+        firsts.clear()
+        firsts.update({number: int(delta.combos.rows[0, 0]) for number, delta in deltas.items()})
+        return begin(joins, deltas, since)
+
+    patch.setattr(idling.IdleJoins, "begin_chunk", begin_chunk)
+    patch.setattr(
+        idling.IdleJoins, "_end_from", lambda joins, place, lasts, since: end(joins, place, {**lasts, **firsts}, since)
+    )
+
+
 MUTANTS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     climb_without_a_cascade,
     see_new_rows_too_early,
@@ -447,6 +517,12 @@ MUTANTS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     climb_without_filling,
     store_what_is_missing,
     drop_without_a_hole,
+    forget_what_was_passed_over,
+    be_idle_while_something_is_missing,
+    let_it_wait_below_idle_joins,
+    climb_past_idle_joins,
+    change_states_of_idle_joins,
+    find_rows_before_the_chunk_alone,
 )
 
 

@@ -305,6 +305,7 @@ class Entrance:
             resumed=meter.resumed,
             checks=meter.demand_checks,
             hits=meter.demand_hits,
+            idle=meter.idle_rows,
         )
 
     def state_stats(self) -> list[StateStats]:

@@ -20,10 +20,12 @@ from midstream.cql.model import Query
 from midstream.engine.executors.holdings import NodeHolding
 from midstream.engine.executors.known_rows import KnownRows
 from midstream.engine.executors.protocol import ExecutorKind, FillCounts, HandedOver, HeldState, IndexUsed
+from midstream.engine.executors.takeover import take_over
 from midstream.engine.joins.combos import Block, Delta, emit, heads_of, make_block
-from midstream.engine.joins.comparison import StateShape, compare_states, state_shapes
+from midstream.engine.joins.comparison import StateShape, state_shapes
 from midstream.engine.joins.evicting import declare_missing, evict, evict_all, switch_off, switch_on
 from midstream.engine.joins.filling import Filler, store
+from midstream.engine.joins.idling import IdleJoins
 from midstream.engine.joins.level_filling import LevelFiller
 from midstream.engine.joins.nodes import (
     JoinNode,
@@ -31,24 +33,21 @@ from midstream.engine.joins.nodes import (
     LiveNode,
     add_indexes,
     build_tree,
-    index_state,
     indexes_used,
+    lazy_side,
 )
 from midstream.engine.joins.probing import Prober
-from midstream.engine.joins.suspending import Sight, Suspender, lazy_side
+from midstream.engine.joins.suspending import Sight, Suspender
 from midstream.engine.routing.report import RoutingReport
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import SMALLEST, Combos
 from midstream.plan.nodes import quoted
 from midstream.plan.tree import Plan
 from midstream.state.indexes import Ints
-from midstream.state.join_state import Access, JoinState
 from midstream.state.missing import Cause
 from midstream.state.window import BaseWindow, Renumbering
 
 _FILLED_AT_ONCE = 1 << 20
-#: Memory of a dropped state is used again if it has this share of the largest one's room.
-_REUSED_SHARE = 1 / 4
 
 
 class Tree(ExecutorKind):
@@ -120,6 +119,8 @@ class TreeExecutor:
         self._suspender: Suspender | None = None
         #: The same while something is asked or waits, None otherwise.
         self._busy_suspender: Suspender | None = None
+        #: Which joins are idle in this chunk, if any may be.
+        self._idle: IdleJoins | None = None
 
     def start(self, cause: Cause, handed_over: Sequence[HandedOver] = ()) -> None:
         """Keep what both plans have in common and declare the rest missing for this cause.
@@ -128,22 +129,7 @@ class TreeExecutor:
         does not need leave it their memory.
         """
         add_indexes(self._windows, self.indexes_used())
-        nodes = {frozenset(node.inputs): node for node in self.joins() if node.state is not None}
-        states = [handed for handed in handed_over if isinstance(handed, HeldState)]
-        held = {handed.shape.identity: handed.state for handed in states}
-        shapes = [handed.shape for handed in states]
-        missing: list[JoinNode] = []
-        for change in compare_states(shapes, self._shapes, lambda identity: len(held[identity])):
-            identity = change.shape.identity
-            if change.fate == "kept":
-                nodes[identity].state = held[identity]
-                held[identity].missing.adopt(cause)
-            elif change.fate == "indexed anew":
-                self._index_anew(nodes[identity], held[identity], cause)
-            elif change.fate == "computed":
-                missing.append(nodes[identity])
-        kept = {id(node.state) for node in nodes.values()}
-        _make_room(missing, [state for state in held.values() if id(state) not in kept])
+        missing = take_over(self._joins, self._shapes, handed_over, self._windows, cause)
         if self._known.since is None:
             self._declare_missing(missing, cause)
         else:
@@ -151,20 +137,6 @@ class TreeExecutor:
             static = [node for node in missing if self._known.since.keys().isdisjoint(node.inputs)]
             self._declare_missing(static, cause)
             self.complete(cause, SMALLEST)
-
-    def _index_anew(self, node: JoinNode, old: JoinState, cause: Cause) -> None:
-        """Have the entries of a state, and what is missing from it, as this plan finds them.
-
-        The state gets another index, or, if the order of its columns is another one, is copied.
-        """
-        assert node.state is not None
-        if node.inputs == old.inputs:
-            node.state = old
-            index_state(node, self._windows)
-        else:
-            node.state.missing = old.missing.reordered(node.inputs)
-            store(node, Delta(node.inputs, old.entries(node.inputs), self._windows))
-        node.state.missing.adopt(cause)
 
     def _declare_missing(self, nodes: Iterable[JoinNode], cause: Cause) -> None:
         """Declare every combination of the rows that the windows hold missing from the states of these joins."""
@@ -254,19 +226,28 @@ class TreeExecutor:
 
     def evict(self, node: JoinNode, number: int, rows: Ints) -> int:
         """Give up the entries of a join's state that have one of these rows of an input; how many there were."""
+        self._stop_idling()
         return evict(node, number, rows, self._windows, self._known.since)
 
     def evict_all(self, node: JoinNode) -> int:
         """Give up all entries of a join's state; how many there were."""
+        self._stop_idling()
         return evict_all(node, self._windows, self._known.since)
 
     def switch_off(self, node: JoinNode) -> None:
         """Keep nothing of a join from now on."""
+        self._stop_idling()
         switch_off(node)
 
     def switch_on(self, node: JoinNode) -> None:
         """Keep what a join finds again; all of it is missing so far."""
+        self._stop_idling()
         switch_on(node, self._windows, self._known.since)
+
+    def _stop_idling(self) -> None:
+        """Have holes say what idle joins have left out, before states are changed."""
+        if self._suspender is not None:
+            self._suspender.idle.stop(self._known.since)
 
     def evicting(self) -> Iterator[TreeExecutor]:
         """Itself."""
@@ -306,11 +287,15 @@ class TreeExecutor:
             if root.number in deltas:
                 yield deltas[root.number].combos
             return
+        chunk = _Chunk.of(deltas, horizon)
+        joined = chunk.deltas
+        self._idle = None if self._suspender is None else self._suspender.idle
+        if self._idle is not None:
+            joined = self._idle.begin_chunk(joined, self._known.since)
         if any(node.lacks_entries for node in self._joins):
-            self.filler.fill_ahead(self._joins, deltas, horizon)
+            self.filler.fill_ahead(self._joins, joined, horizon)
         is_busy = self._suspender is not None and self._suspender.is_busy
         self._busy_suspender = self._suspender if is_busy else None
-        chunk = _Chunk.of(deltas, horizon)
         block = self._make_block(root, chunk)
         steps = self._pairs(root, block, chunk)
         if root.state is not None:
@@ -349,8 +334,10 @@ class TreeExecutor:
         return make_block(len(node.inputs), node.least_block if rows else 0, rows)
 
     def _pairs(self, node: JoinNode, block: Block, chunk: _Chunk) -> Iterator[None]:
-        for child, sibling, before in ((node.right, node.left, chunk.first_ids), (node.left, node.right, None)):
+        for child, sibling, before in self._sides(node, chunk):
             for part in self._parts(child, chunk):
+                if self._idle is not None:
+                    self._idle.wake(node, self._known.since)
                 if isinstance(child, JoinNode):  # what new rows of a leaf touch has been filled ahead
                     self.filler.fill_for(sibling, part, chunk.horizon)
                 if self._busy_suspender is not None and sibling is lazy_side(node):
@@ -359,6 +346,18 @@ class TreeExecutor:
                     sibling.probes += len(part)
                 yield from self.prober.matches(node, part, sibling, block, before, self._known.since)
                 store(child, part)
+
+    def _sides(self, node: JoinNode, chunk: _Chunk) -> Iterator[tuple[LiveNode, LiveNode, Mapping[int, int] | None]]:
+        """The children that have a delta, each with its sibling, and rows of windows that are left out there.
+
+        If a join is idle, its lazy side has none: what comes to the other finds new rows there with the old ones.
+        """
+        lazy = None if self._idle is None else self._idle.find_passed_over(node)
+        if lazy is not None:
+            yield node.other(lazy), lazy, None
+        else:
+            yield node.right, node.left, chunk.first_ids
+            yield node.left, node.right, None
 
     def purge(self, horizon: int) -> None:
         """Forget entries that can never matter again, after the windows have forgotten their rows."""
@@ -433,23 +432,3 @@ def _walk_joins(node: LiveNode) -> Iterator[JoinNode]:
         yield from _walk_joins(node.left)
         yield from _walk_joins(node.right)
         yield node
-
-
-def _make_room(nodes: Sequence[JoinNode], dropped: Sequence[JoinState]) -> None:
-    """Give the empty states of joins room for as many entries as the largest of the dropped ones had.
-
-    A large one's memory is used again, the widest entries' for the widest.
-    """
-    largest = max((state.capacity for state in dropped), default=0)
-    reused = sorted(
-        (state for state in dropped if state.capacity >= _REUSED_SHARE * largest), key=lambda state: len(state.inputs)
-    )
-    for node in sorted(nodes, key=lambda node: len(node.inputs), reverse=True):
-        assert node.state is not None and node.path is not None
-        ways, is_hashed = {node.path.signature: node.path.access}, node.path.access is Access.HASH
-        place = next((state for state in reversed(reused) if state.has_hash_index is is_hashed), None)
-        if place is None:
-            node.state = JoinState(node.inputs, ways, largest, node.state.meter)
-        else:
-            reused.remove(place)
-            node.state = JoinState.in_place_of(place, node.inputs, ways)

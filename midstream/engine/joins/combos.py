@@ -231,6 +231,11 @@ def heads_of(windows: Sequence[BaseWindow]) -> Mapping[int, int]:
     return {number: window.head for number, window in enumerate(windows)}
 
 
+def tails_of(windows: Sequence[BaseWindow]) -> Mapping[int, int]:
+    """The id that the next row of each window gets."""
+    return {number: window.tail for number, window in enumerate(windows)}
+
+
 def widen(combos: Combos, inputs: Sequence[int], width: int) -> Combos:
     """Combinations of some inputs, which are in order, with a column for every one of `width` inputs."""
     if len(inputs) == width:

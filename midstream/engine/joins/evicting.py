@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from midstream.engine.joins.combos import heads_of
+from midstream.engine.joins.combos import heads_of, tails_of
 from midstream.engine.joins.nodes import JoinNode
 from midstream.state.indexes import Ints
 from midstream.state.missing import Box, Cause
@@ -58,6 +58,32 @@ def lose(
     _replace_boxes(node, number, rows, again, windows, since)
 
 
+def withhold(
+    node: JoinNode,
+    firsts: Mapping[int, int],
+    lasts: Mapping[int, int],
+    windows: Sequence[BaseWindow],
+    since: Mapping[int, int] | None = None,
+) -> None:
+    """Say that a join's state has nothing with the rows of each input from one id on and before another.
+
+    These were never joined. The state has no entries with later rows either.
+    """
+    assert node.state is not None, "the root of a plan keeps no state"
+    missing, heads = node.state.missing, heads_of(windows)
+    if len(node.state) == 0 and all(box.cause.kind == "eviction" for box in missing):
+        node.state.clear()
+        node.state.missing.add(_box_of(node, lasts, Cause("eviction"), since), heads)
+        return
+    for number in node.inputs:
+        skipped = np.arange(max(firsts[number], heads[number]), lasts[number])
+        again, rows = _find_evicted(node, number, skipped, windows)
+        if len(rows):
+            if again:
+                node.state.evict(number, rows)
+            missing.replace(again, _box_of(node, lasts, Cause("eviction"), since, {number: rows}), heads)
+
+
 def _find_evicted(node: JoinNode, number: int, rows: Ints, windows: Sequence[BaseWindow]) -> tuple[list[Box], Ints]:
     """The boxes of earlier evictions by an input, and these rows of it with those that are still missing there."""
     assert node.state is not None
@@ -74,7 +100,7 @@ def _replace_boxes(
     since: Mapping[int, int] | None,
 ) -> None:
     assert node.state is not None
-    box = _box_of(node, windows, Cause("eviction"), since, {number: rows})
+    box = _box_of(node, tails_of(windows), Cause("eviction"), since, {number: rows})
     node.state.missing.replace(again, box, heads_of(windows))
 
 
@@ -106,17 +132,16 @@ def declare_missing(
 ) -> None:
     """Say that every combination of the rows that the windows hold is missing from a join's state."""
     assert node.state is not None
-    node.state.missing.add(_box_of(node, windows, cause, since), heads_of(windows))
+    node.state.missing.add(_box_of(node, tails_of(windows), cause, since), heads_of(windows))
 
 
 def _box_of(
     node: JoinNode,
-    windows: Sequence[BaseWindow],
+    lasts: Mapping[int, int],
     cause: Cause,
     since: Mapping[int, int] | None,
     rows: Mapping[int, Ints] | None = None,
 ) -> Box:
-    """All combinations of rows that have come so far, of some inputs only with these rows."""
-    marks = {number: windows[number].tail for number in node.inputs}
-    lows = None if since is None else {number: first for number, first in since.items() if number in marks}
-    return Box(node.inputs, marks, cause, rows, lows)
+    """All combinations of rows below these ids, of some inputs only with these rows."""
+    lows = None if since is None else {number: first for number, first in since.items() if number in node.inputs}
+    return Box(node.inputs, lasts, cause, rows, lows)

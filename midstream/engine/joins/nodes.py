@@ -147,6 +147,11 @@ class JoinNode:
 LiveNode = LeafNode | JoinNode
 
 
+def lazy_side(join: JoinNode) -> LiveNode:
+    """The child of a join whose combinations may wait for those of the other: the one with more inputs, or the left."""
+    return join.right if len(join.right.inputs) > len(join.left.inputs) else join.left
+
+
 def indexed_path(
     query: Query, inside: tuple[int, ...], outside: tuple[int, ...], windows: Sequence[BaseWindow], at_once: int
 ) -> Path:

@@ -24,7 +24,7 @@ much could be saved, the side that is asked gets an index, and a sample of what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +36,8 @@ from midstream.engine.joins.combos import Delta, heads_of, make_block
 from midstream.engine.joins.evicting import evict_all, lose
 from midstream.engine.joins.filling import Filler, store
 from midstream.engine.joins.gauge import SAMPLE, Gauge
-from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode, keep_ways
+from midstream.engine.joins.idling import IdleJoins
+from midstream.engine.joins.nodes import JoinNode, LeafNode, LiveNode, keep_ways, lazy_side
 from midstream.engine.joins.probing import Prober
 from midstream.engine.joins.reviewing import Reviewer, Source
 from midstream.engine.joins.waiting import NotWaiting, Split, Waiting
@@ -94,6 +95,7 @@ class Suspender:
             self._add_waiting(query, join)
         self._reviewer = Reviewer(joins, self._parents, self._sources, windows)
         prober.open.parts = list(self._all())
+        self.idle = IdleJoins(joins, windows, is_adaptive)
 
     def _add_waiting(self, query: Query, join: JoinNode) -> None:
         top = lazy_side(join)
@@ -125,11 +127,12 @@ class Suspender:
             yield from source.asking
 
     def prepare(self) -> None:
-        """Give the nodes that are asked the indexes for it."""
+        """Give the nodes that are asked the indexes for it, and find what is idle from the beginning."""
         for waiting in self._all():
             if not waiting.gauge.is_resting:
                 waiting.prepare()
         self._follow()
+        self.idle.begin()
 
     def _follow(self) -> None:
         """Go by what is asked now."""
@@ -227,6 +230,7 @@ class Suspender:
         parent = self._parents[id(node)]
         sibling = parent.other(node)
         if sibling is lazy_side(parent):
+            self.idle.wake(parent, sight.since)
             self.wake(parent, delta, sight)
         self._filler.fill_for(sibling, delta, sight.horizon)
         block = make_block(len(parent.inputs), parent.least_block, len(delta))
@@ -239,9 +243,14 @@ class Suspender:
     # Between chunks --------------------------------------------------------------------------------------------------
 
     def give_up(self, since: Mapping[int, int] | None) -> None:
-        """Nothing waits any more: what did is missing from the states on its way."""
+        """Nothing waits any more, and no join is idle: what did is missing from the states on its way."""
+        self.idle.stop(since)
+        self._let_go(list(self._all()), since)
+
+    def _let_go(self, given_up: Sequence[Waiting], since: Mapping[int, int] | None) -> None:
+        """What waits here becomes missing from the states on its way."""
         lost: list[tuple[Waiting, Ints]] = []
-        for waiting in self._all():
+        for waiting in given_up:
             if len(waiting):
                 combos, node = waiting.take_all(), waiting.node
                 _store_present(node, Delta(node.inputs, combos, self._windows))
@@ -250,7 +259,7 @@ class Suspender:
         for waiting, rows in lost:
             for node in self._way(waiting):
                 lose(node, waiting.node.inputs[0], rows, self._windows, since)
-        self._let_rows_go()
+        self._let_rows_go({waiting.node.inputs for waiting in given_up})
 
     def drop(self, since: Mapping[int, int] | None) -> int:
         """Nothing waits any more, and the states on its way are empty, so that all this takes nothing; how much did."""
@@ -266,7 +275,7 @@ class Suspender:
         for node in emptied.values():
             if not node.is_off:
                 dropped += evict_all(node, self._windows, since)
-        self._let_rows_go()
+        self._let_rows_go({waiting.node.inputs for waiting in self._all()})
         return dropped
 
     def _way(self, waiting: Waiting) -> Iterator[JoinNode]:
@@ -277,9 +286,11 @@ class Suspender:
             if not node.is_off:
                 yield node
 
-    def _let_rows_go(self) -> None:
-        for rows in self._waiting_rows.values():
-            rows.discard(rows.ids())
+    def _let_rows_go(self, nodes: Collection[tuple[int, ...]]) -> None:
+        """No row of a window waits any more that is one of these nodes, given by their inputs."""
+        for number, rows in self._waiting_rows.items():
+            if (number,) in nodes:
+                rows.discard(rows.ids())
 
     def purge(self, horizon: int, since: Mapping[int, int] | None) -> None:
         """Forget what can never match any more, and have what waits go on where that has ceased to pay."""
@@ -298,6 +309,13 @@ class Suspender:
                 waiting.prepare()
             if samples:
                 self._follow()
+        self._find_idle(since)
+
+    def _find_idle(self, since: Mapping[int, int] | None) -> None:
+        """Find joins that are idle from now on; what waits below them has to go on without anybody looking at it."""
+        below = {id(node) for join in self.idle.begin() for node in (join, join.left, join.right)}
+        if below:
+            self._let_go([waiting for waiting in self._asking() if id(waiting.node) in below], since)
 
     def _decide(self, sight: Sight) -> None:
         """Find out where checks pay going by a sample, and where they have ceased to."""
@@ -326,6 +344,7 @@ class Suspender:
 
     def renumber(self, number: int, renumbering: Renumbering) -> None:
         """The rows of an input's window have new ids."""
+        self.idle.renumber(number, renumbering)
         for waiting in self._asking():
             if len(waiting):
                 waiting.state.renumber(number, renumbering)
@@ -348,11 +367,6 @@ def _store_present(node: LiveNode, delta: Delta) -> None:
     if isinstance(node, JoinNode) and node.state is not None:
         missing = node.state.missing.has(delta.combos) if node.state.missing else None
         store(node, delta if missing is None else delta.at(np.flatnonzero(~missing)))
-
-
-def lazy_side(join: JoinNode) -> LiveNode:
-    """The child of a join whose combinations may wait for those of the other: the one with more inputs, or the left."""
-    return join.right if len(join.right.inputs) > len(join.left.inputs) else join.left
 
 
 def _below(node: LiveNode) -> Iterator[LiveNode]:

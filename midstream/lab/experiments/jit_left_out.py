@@ -21,8 +21,7 @@ from midstream.engine.executors.tree import Tree, TreeExecutor
 from midstream.engine.joins.access import HashPath
 from midstream.engine.joins.checks import Mask
 from midstream.engine.joins.combos import Delta, heads_of
-from midstream.engine.joins.nodes import LeafNode, LiveNode
-from midstream.engine.joins.suspending import lazy_side
+from midstream.engine.joins.nodes import LeafNode, LiveNode, lazy_side
 from midstream.engine.joins.waiting import Waiting
 from midstream.plan.tree import Plan
 from midstream.state.indexes import Ints

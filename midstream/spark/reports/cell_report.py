@@ -40,6 +40,7 @@ DEMAND_FIELDS = (
     "resumed",
     "checks",
     "hits",
+    "idle",
 )
 
 

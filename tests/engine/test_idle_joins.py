@@ -1,0 +1,158 @@
+"""Idle joins: nothing is joined below a join whose other side is empty, and results come as if it had been."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import midstream as ms
+from midstream.engine.joins.idling import IdleJoins
+from midstream.migrate import STRATEGIES
+
+from .audit import executor_of
+
+Row = dict[str, int]
+
+
+def make_chain(plan: str, **options: Any) -> ms.Engine:
+    """Streams a to e, each of which has one key in common with the next."""
+    names = "abcde" if "e" in plan else "abcd"
+    query = ms.query(
+        f"SELECT {', '.join(f'{name}.n AS {name}' for name in names)} "
+        f"FROM {', '.join(f'{name} [RANGE 100 MICROSECONDS]' for name in names)} "
+        f"WHERE {' AND '.join(f'{left}.y = {right}.x' for left, right in pairwise(names))}",
+        schemas={name: {"x": int, "y": int, "n": int, "ts": int} for name in names},
+        event_time="ts",
+    )
+    return ms.Engine(query, plan=plan, **{"demand": "on", **options})
+
+
+def rows(*numbers: int, ts: int = 0) -> list[Row]:
+    """Rows that match the rows of the same number in all streams."""
+    return [{"x": number, "y": number, "n": number, "ts": ts} for number in numbers]
+
+
+def push(engine: ms.Engine, ts: int = 0, **numbers: list[int]) -> list[int]:
+    """The numbers of the results."""
+    table = engine.push({stream: rows(*chosen, ts=ts) for stream, chosen in numbers.items()})
+    return sorted(table.column(0).to_pylist())
+
+
+def stored(engine: ms.Engine) -> dict[str, int]:
+    return {state.name: state.rows for state in engine.stats().states if state.kind == "join"}
+
+
+def idle(engine: ms.Engine) -> int:
+    demand = engine.stats().demand
+    assert demand is not None
+    return demand.idle
+
+
+def fill_but_the_last(engine: ms.Engine) -> None:
+    """Rows of a, b and c that match, in two pushes. Those of c are hidden, as long as there is no row of d."""
+    assert push(engine, a=[1, 2, 3], b=[1, 2], c=[1, 2, 3]) == []
+    assert push(engine, 1, b=[3, 3]) == []
+    assert stored(engine) == {"a b": 0, "a b c": 0}
+    assert idle(engine) == 7
+
+
+def test_nothing_is_joined_while_the_other_side_is_empty() -> None:
+    """In a chain, d has no key in common with a and b, so that these need not wait for its rows."""
+    engine = make_chain("((a b) c) d")
+    fill_but_the_last(engine)
+    assert push(engine, 2, d=[2]) == [2]
+    assert stored(engine) == {"a b": 1, "a b c": 1}, "what the row of d does not need is still a hole"
+    assert push(engine, 3, d=[3], a=[2]) == [2, 3, 3]
+    assert idle(engine) == 7, "d has rows now"
+
+
+def test_a_join_of_two_may_be_the_empty_side() -> None:
+    """In (a b) (c d), which is idle until c and d have a row that match: it sees rows of the same push, too."""
+    engine = make_chain("(a b) (c d)")
+    assert push(engine, a=[1, 2], b=[1, 2]) == []
+    assert push(engine, 1, c=[1], d=[7]) == []
+    assert stored(engine)["a b"] == 0
+    assert push(engine, 2, a=[1], b=[1], c=[2], d=[1]) == [1, 1, 1, 1]
+    assert push(engine, 3, d=[2]) == [2]
+
+
+def test_a_join_below_an_idle_one_is_not_idle_for_itself() -> None:
+    engine = make_chain("(((a b) c) d) e")
+    assert push(engine, a=[1, 2], b=[1, 2]) == []
+    assert push(engine, 1, c=[1, 2], d=[2]) == []
+    assert push(engine, 2, e=[1, 2]) == [2]
+    assert push(engine, 3, d=[1]) == [1]
+
+
+def test_what_was_passed_over_expires() -> None:
+    engine = make_chain("((a b) c) d")
+    fill_but_the_last(engine)
+    assert push(engine, 101, a=[5], b=[5], c=[5]) == []
+    engine.push({}, watermark=101)
+    assert push(engine, 101, d=[1, 5]) == [5]
+    assert push(engine, 102, c=[3], d=[3]) == []
+    assert stored(engine) == {"a b": 1, "a b c": 1}
+
+
+def test_a_join_becomes_idle_again() -> None:
+    """Each time, what was joined before is kept."""
+    engine = make_chain("((a b) c) d")
+    fill_but_the_last(engine)
+    for turn in range(4):
+        begin = 60 * turn
+        assert push(engine, begin + 2, a=[1], b=[1], c=[1], d=[1]) != []
+        engine.push({}, watermark=begin + 2)
+        before = idle(engine)
+        assert push(engine, begin + 59, a=[4], b=[4]) == []
+        assert idle(engine) == before, "d has its row"
+        for stream in "abc":
+            push(engine, begin + 59, **{stream: [6]})
+        assert 6 in push(engine, begin + 59, d=[6])
+
+
+@pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES if strategy.name != "staged"])
+def test_what_was_passed_over_outlasts_a_migration(strategy: str) -> None:
+    engine = make_chain("((a b) c) d")
+    fill_but_the_last(engine)
+    engine.migrate("d (c (b a))" if strategy == "pause-drain-resume" else "a ((b c) d)", strategy)
+    assert push(engine, 2, a=[1]) == []
+    assert push(engine, 3, d=[1, 3]) == [1, 1, 3, 3]
+
+
+def test_what_was_passed_over_outlasts_a_restart() -> None:
+    engine = make_chain("((a b) c) d")
+    fill_but_the_last(engine)
+    engine = ms.Engine.restore(engine.query, engine.snapshot(), demand="on")
+    assert push(engine, 2, d=[3]) == [3, 3]
+
+
+def test_states_may_be_given_up_meanwhile() -> None:
+    engine = make_chain("((a b) c) d")
+    fill_but_the_last(engine)
+    executor = executor_of(engine)
+    for node in executor.joins()[:2]:
+        executor.evict_all(node)
+    assert push(engine, 2, a=[1], b=[1]) == []
+    assert push(engine, 3, d=[1]) == [1, 1, 1, 1]
+    executor.switch_off(executor.joins()[0])
+    assert push(engine, 4, a=[3], d=[3]) == [3, 3, 3, 3]
+
+
+def test_auto_waits_for_a_while() -> None:
+    """A side that is empty for a moment changes nothing: what is passed over has to be filled in later."""
+    engine = make_chain("((a b) c) d", demand="auto")
+    for moment in range(IdleJoins.first_patience):
+        assert push(engine, moment, a=[moment], b=[moment]) == []
+        assert idle(engine) == 0
+    before = stored(engine)["a b"]
+    assert push(engine, 20, a=[50], b=[50], c=[50]) == []
+    assert (idle(engine), stored(engine)["a b"]) == (3, before)
+    assert push(engine, 21, d=[50]) == [50]
+
+
+def test_without_demand_no_join_is_idle() -> None:
+    engine = make_chain("((a b) c) d", demand="off")
+    push(engine, a=[1], b=[1], c=[1])
+    assert stored(engine) == {"a b": 1, "a b c": 1}
