@@ -128,6 +128,74 @@ def test_what_was_passed_over_outlasts_a_restart() -> None:
     assert push(engine, 2, d=[3]) == [3, 3]
 
 
+def make_linked(where: str, plan: str, windows: dict[str, int]) -> ms.Engine:
+    """Streams a to e with some columns, which are -1 unless a row gives them."""
+    inputs = ", ".join(f"{name} [RANGE {size} MICROSECONDS]" for name, size in windows.items())
+    query = ms.query(
+        f"SELECT {', '.join(f'{name}.n AS {name}' for name in windows)} FROM {inputs} WHERE {where}",
+        schemas={name: {**dict.fromkeys("kpqrs", int), "n": int, "ts": int} for name in windows},
+        event_time="ts",
+    )
+    return ms.Engine(query, plan=plan, demand="on")
+
+
+def row(n: int, ts: int = 0, **values: int) -> list[Row]:
+    return [{**dict.fromkeys("kpqrs", -1), **values, "n": n, "ts": ts}]
+
+
+def test_a_partner_may_come_while_nobody_looks_for_it() -> None:
+    """(a b) waits for a row of e that matches both. It comes while there is no row of d, and d comes only then."""
+    engine = make_linked(
+        "a.k = b.k AND b.s = c.s AND a.p = e.p AND b.q = e.q AND c.r = d.r",
+        "((((a b) c) e) d)",
+        {"a": 100, "b": 100, "c": 100, "d": 10, "e": 100},
+    )
+    assert push_all(engine, dict.fromkeys("abcde", row(9, k=9, p=9, q=9, r=9, s=9))) == 1
+    push_all(
+        engine,
+        {
+            "a": row(1, 1, k=1, p=1),
+            "b": row(1, 1, k=1, q=1, s=1),
+            "c": row(1, 1, s=1, r=9),
+            "e": row(1, 1, p=1, q=2) + row(2, 1, p=2, q=1),
+        },
+    )
+    demand = engine.stats().demand
+    assert demand is not None and demand.suspended == 1
+    assert push_all(engine, {}, watermark=12) == 0
+    assert push_all(engine, {"e": row(3, 12, p=1, q=1)}) == 0
+    assert push_all(engine, {"d": row(1, 13, r=9)}) == 1 + 1, "and the one of before"
+
+
+def test_a_join_is_idle_no_more_when_something_climbs_to_its_other_side() -> None:
+    """(d e) waits for c, so that ((a b) (d e)) is idle; when it goes on, it meets what was passed over."""
+    engine = make_linked(
+        "a.k = b.k AND b.s = d.s AND d.r = e.r AND d.p = c.p AND e.q = c.q",
+        "(((a b) (d e)) c)",
+        dict.fromkeys("abcde", 100),
+    )
+    push_all(
+        engine,
+        {
+            "a": row(1, k=1),
+            "b": row(1, k=1, s=1),
+            "c": row(1, p=1, q=2) + row(2, p=2, q=1),
+            "d": row(1, p=1, r=1, s=1) + row(2, p=2, r=5),
+            "e": row(1, q=1, r=1) + row(2, q=2, r=6),
+        },
+    )
+    demand = engine.stats().demand
+    assert demand is not None and demand.suspended == 2, "(d e), and b1 for that"
+    assert push_all(engine, {"a": row(2, 1, k=2), "b": row(2, 1, k=2, s=1)}) == 0
+    assert idle(engine) >= 2
+    assert push_all(engine, {"c": row(3, 2, p=1, q=1)}) == 2
+
+
+def push_all(engine: ms.Engine, data: dict[str, list[Row]], watermark: int | None = None) -> int:
+    """How many results come of it."""
+    return engine.push(data, watermark).num_rows
+
+
 def test_states_may_be_given_up_meanwhile() -> None:
     engine = make_chain("((a b) c) d")
     fill_but_the_last(engine)

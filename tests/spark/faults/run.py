@@ -51,15 +51,15 @@ def need_java() -> None:
     pytest.skip("Java is missing: Spark's tests need Java 17 or 21")
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
-    """Wait for other processes; what the condition gave when it held."""
+def until(condition: Callable[[], Any], what: str | Callable[[], str], seconds: float = PATIENCE) -> Any:
+    """Wait for other processes; what the condition gave when it held. `what` may tell how things stand at the end."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = condition()
         if found:
             return found
         time.sleep(0.02)
-    raise AssertionError(f"not within {seconds:.0f} s: {what}")
+    raise AssertionError(f"not within {seconds:.0f} s: {what if isinstance(what, str) else what()}")
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,11 @@ class Run:
                 return
         raise AssertionError(f"the job does not end well:\n{self.log()}")
 
+    def tell(self, wanted: str) -> str:
+        """What was waited for, which processes there are, how far the query is, and what it has said lately."""
+        parts = [f"{self._kind(process)} {process.pid} {process.status()}" for process in self.processes()]
+        return f"{wanted}; {self.starts} starts, {self.committed()} batches, {parts}\n{self.log()}"
+
     def log(self) -> str:
         return (self.folder / "log").read_text(errors="replace")[-6000:]
 
@@ -213,7 +218,7 @@ class Run:
     def await_end_of_all(self) -> None:
         """After the end of the driver program nothing may be left."""
         until(self.is_over, "end of the driver")
-        until(lambda: not self.processes(), f"end of all processes; left: {self.processes()}", 60)
+        until(lambda: not self.processes(), lambda: self.tell("end of all processes"), 60)
 
     # How far it is ---------------------------------------------------------------------------------------------------
 

@@ -30,11 +30,11 @@ def _leftovers(run: Run) -> list[str]:
 def test_hosts_are_gone_soon_after_the_end_of_the_query(ending: str) -> None:
     with Run("local[2]", files=30) as run:
         run.start("--trigger", "100 milliseconds", "--ending", ending)
-        until(lambda: run.committed() >= 2, f"two batches\n{run.log()}")
+        until(lambda: run.committed() >= 2, lambda: run.tell("two batches"))
         assert len(run.parts("host")) == 2
         assert all(cell["host"] > 10_000_000 for batch in _cells(run) for cell in batch)
         (run.folder / "stop").touch()
-        until(lambda: run.journal("done"), f"the end of the query\n{run.log()}")
+        until(lambda: run.journal("done"), lambda: run.tell("the end of the query"))
         began = time.monotonic()
         until(lambda: not run.parts("host") and not _leftovers(run), "end of the hosts", 20)
         assert time.monotonic() - began < 5
@@ -48,7 +48,7 @@ def test_hosts_are_gone_soon_after_the_end_of_the_query(ending: str) -> None:
 def test_hosts_are_gone_at_once_when_the_jvm_is_killed() -> None:
     with Run("local[2]", files=30) as run:
         run.start()
-        until(lambda: run.committed() >= 2, f"two batches\n{run.log()}")
+        until(lambda: run.committed() >= 2, lambda: run.tell("two batches"))
         assert len(run.parts("host")) == 2
         assert run.kill("jvm", random.Random(0))
         until(lambda: not run.parts("host"), "end of the hosts", 2)
@@ -64,11 +64,11 @@ def test_a_killed_host_costs_a_reload_in_the_same_attempt() -> None:
         run.start("--files", "4")
         for _ in range(5):
             before = run.committed()
-            until(lambda before=before: run.committed() > before, f"another batch\n{run.log()}")
+            until(lambda before=before: run.committed() > before, lambda: run.tell("another batch"))
             moment = time.monotonic() + rng.uniform(0, 1)
             until(
                 lambda at=moment: time.monotonic() > at and run.is_in_batch() and run.kill("host", rng),
-                f"a host to kill\n{run.log()}",
+                lambda: run.tell("a host to kill"),
             )
         run.finish()
         assert run.starts == 1

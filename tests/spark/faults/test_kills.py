@@ -31,7 +31,7 @@ def _run_with_kills(run: Run, kinds: list[str], seed: int) -> None:
             lambda at=moment, free=is_free, part=kind: (
                 time.monotonic() > at and (free or run.is_in_batch()) and run.kill(part, rng)
             ),
-            f"a moment to kill the {kind}; {run.parts(kind)}\n{run.log()}",
+            lambda part=kind: run.tell(f"a moment to kill the {part}"),
         )
         if kind in _ENDING:
             run.await_end_of_all()
@@ -52,7 +52,7 @@ def _await_a_batch(run: Run) -> None:
             run.start()
         return run.committed() > before
 
-    until(is_further, f"another batch\n{run.log()}")
+    until(is_further, lambda: run.tell("another batch"))
 
 
 def _check_kills(run: Run, kinds: list[str]) -> None:
