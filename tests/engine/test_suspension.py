@@ -49,7 +49,32 @@ CIRCLE = Small(
     "a.y = b.x AND b.y = c.x AND c.y = d.x AND d.y = e.x AND e.y = a.x AND a.k = c.k",
     (*(same(at, (at + 1) % 5, "y", "x") for at in range(5)), same(0, 2, "k", "k")),
 )
-KEYED = (*(case for case in CASES if case.name in ("common", "chain", "star", "composite", "rows")), CLIQUE, CIRCLE)
+#: Of d nothing is there most of the time, while (a b) waits for e.
+GAPS = Small(
+    "gaps",
+    ("RANGE 60 MICROSECONDS",) * 3 + ("RANGE 4 MICROSECONDS", "RANGE 60 MICROSECONDS"),
+    "a.k = b.k AND b.x = c.k AND a.x = e.x AND b.y = e.y AND c.y = d.k",
+    (same(0, 1, "k", "k"), same(1, 2, "x", "k"), same(0, 4, "x", "x"), same(1, 4, "y", "y"), same(2, 3, "y", "k")),
+)
+#: (d e) waits for c, so that (a b) has nothing to be joined with.
+PAIRS = Small(
+    "pairs",
+    ("RANGE 60 MICROSECONDS",) * 2 + ("RANGE 6 MICROSECONDS",) + ("RANGE 60 MICROSECONDS",) * 2,
+    "a.k = b.k AND b.x = d.x AND d.k = e.k AND d.v = e.x AND d.y = c.y AND e.y = c.k",
+    (
+        *(same(0, 1, "k", "k"), same(1, 3, "x", "x"), same(3, 4, "k", "k"), same(3, 4, "v", "x")),
+        *(same(2, 3, "y", "y"), same(2, 4, "k", "y")),
+    ),
+)
+#: Plans that are taken more often than others.
+PLANS = {"gaps": "((((a b) c) e) d)", "pairs": "(((a b) (d e)) c)"}
+KEYED = (
+    *(case for case in CASES if case.name in ("common", "chain", "star", "composite", "rows")),
+    CLIQUE,
+    CIRCLE,
+    GAPS,
+    PAIRS,
+)
 Row = dict[str, int]
 
 
@@ -242,7 +267,8 @@ def check_case(small: Small, seed: int, steps: int = 40, audited: float = 1.0) -
     query = small.query()
     steady = ms.Engine(query, plan=draw_plan(rng, small.size), demand="off")
     demand = rng.choice(["on", "on", "auto"])
-    engine = ms.Engine(query, plan=draw_plan(rng, small.size), demand=demand)
+    plan = PLANS[small.name] if small.name in PLANS and rng.random() < 0.7 else draw_plan(rng, small.size)
+    engine = ms.Engine(query, plan=plan, demand=demand)
     count = Count()
     events = rng.choice([0.0, 0.05, 0.2])
     limits = Limits(f"suspended {small.name} {seed}") if rng.random() < 0.4 else None
