@@ -6,8 +6,11 @@ A key's bucket depends on a secret seed, so that nobody can choose keys that mak
 
     buckets   slots (one cache line holds two)
     [ 17 ] -> 17: key start end  9 -> 9: key start end  2 -> (2 < head: the chain ends)
-    [ -1 ]
-    [ 16 ] -> 16: key start end -1
+    [  0 ]
+    [ 16 ] -> 16: key start end  0
+
+Marks beside the ids (`midstream.kernels.buckets`) say which keys a chain may have, so that most probes that find
+nothing look at no slot.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import numpy as np
 from numba import njit
 
 from midstream.kernels.boxes import FILLING, MISSING, set_state, state_at
+from midstream.kernels.buckets import begin_chain, newest_entry
 from midstream.kernels.caching import kernel
 from midstream.kernels.hashing import bucket_hash, secrets_of
 from midstream.kernels.memory import prefetch
@@ -24,40 +28,38 @@ from midstream.kernels.types import AFRESH, COUNT, EVICTED, NEXT, NO_ID, ROW, VI
 
 AHEAD_BUCKET = 24
 AHEAD_SLOT = 12
-#: Buckets of rows to come, so that each is hashed once: a power of two above the farthest look ahead.
+#: Hashes of rows to come, so that each is hashed once: a power of two above the farthest look ahead.
 KEPT = 32
 
 
 @njit(inline="always")
-def first_buckets(keys, begin, ahead, secrets, bucket_mask):
-    """The buckets of the rows from `begin` on that are less than `ahead` further, each at its place of `KEPT`."""
+def first_hashes(keys, begin, ahead, secrets):
+    """The hashes of the rows from `begin` on that are less than `ahead` further, each at its place of `KEPT`."""
     kept = np.empty(KEPT, np.int64)
     for row in range(begin, min(begin + ahead, keys.size)):
-        kept[row & (KEPT - 1)] = bucket_hash(keys[row], secrets) & bucket_mask
+        kept[row & (KEPT - 1)] = bucket_hash(keys[row], secrets)
     return kept
 
 
 @kernel
-def insert(chains, first, keys, starts, ends):
-    """Enter ids ``first, first + 1, ...`` with these keys and intervals."""
+def insert(chains, head, first, keys, starts, ends):
+    """Enter ids ``first, first + 1, ...`` with these keys and intervals; those below `head` have left the ring."""
     buckets, slots, seed = chains
     secrets = secrets_of(seed)
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     size = keys.size
-    kept = first_buckets(keys, 0, AHEAD_SLOT, secrets, bucket_mask)
+    kept = first_hashes(keys, 0, AHEAD_SLOT, secrets)
     for i in range(size):
         if i + AHEAD_SLOT < size:
-            coming = bucket_hash(keys[i + AHEAD_SLOT], secrets) & bucket_mask
+            coming = bucket_hash(keys[i + AHEAD_SLOT], secrets)
             kept[(i + AHEAD_SLOT) & (KEPT - 1)] = coming
-            prefetch(buckets, coming)
-        bucket = kept[i & (KEPT - 1)]
+            prefetch(buckets, coming & bucket_mask)
         slot = (first + i) & slot_mask
         slots[slot, 0] = keys[i]
         slots[slot, 1] = starts[i]
         slots[slot, 2] = ends[i]
-        slots[slot, 3] = buckets[bucket]
-        buckets[bucket] = first + i
+        slots[slot, 3] = begin_chain(buckets, kept[i & (KEPT - 1)], first + i, head)
 
 
 @kernel
@@ -65,20 +67,19 @@ def store(chains, ring, keys, combos):
     """Write combinations into a ring from its tail on, and enter them with their keys."""
     buckets, slots, seed = chains
     secrets = secrets_of(seed)
-    starts, ends, members, _, tail = ring
+    starts, ends, members, head, tail = ring
     new_rows, new_starts, new_ends = combos
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     width = members.shape[1]
     size = keys.size
-    kept = first_buckets(keys, 0, AHEAD_SLOT, secrets, bucket_mask)
+    kept = first_hashes(keys, 0, AHEAD_SLOT, secrets)
     for i in range(size):
         if i + AHEAD_SLOT < size:
-            coming = bucket_hash(keys[i + AHEAD_SLOT], secrets) & bucket_mask
+            coming = bucket_hash(keys[i + AHEAD_SLOT], secrets)
             kept[(i + AHEAD_SLOT) & (KEPT - 1)] = coming
-            prefetch(buckets, coming)
+            prefetch(buckets, coming & bucket_mask)
         key = keys[i]
-        bucket = kept[i & (KEPT - 1)]
         slot = (tail + i) & slot_mask
         starts[slot] = new_starts[i]
         ends[slot] = new_ends[i]
@@ -87,8 +88,7 @@ def store(chains, ring, keys, combos):
         slots[slot, 0] = key
         slots[slot, 1] = new_starts[i]
         slots[slot, 2] = new_ends[i]
-        slots[slot, 3] = buckets[bucket]
-        buckets[bucket] = tail + i
+        slots[slot, 3] = begin_chain(buckets, kept[i & (KEPT - 1)], tail + i, head)
 
 
 @kernel
@@ -121,12 +121,10 @@ def pack(chains, ring, packed_chains, packed, horizon, first_rows):
         packed.ends[place] = end
         for k in range(width):
             packed.members[place, k] = members[slot, k]
-        bucket = bucket_hash(key, secrets) & bucket_mask
         packed_slots[place, 0] = key
         packed_slots[place, 1] = start
         packed_slots[place, 2] = end
-        packed_slots[place, 3] = buckets[bucket]
-        buckets[bucket] = to
+        packed_slots[place, 3] = begin_chain(buckets, bucket_hash(key, secrets), to, packed.tail)
         to += 1
     return to - packed.tail
 
@@ -143,9 +141,7 @@ def relink(chains, head, tail):
         if entry + AHEAD_SLOT < tail:
             prefetch(buckets, bucket_hash(slots[(entry + AHEAD_SLOT) & slot_mask, 0], secrets) & bucket_mask)
         slot = entry & slot_mask
-        bucket = bucket_hash(slots[slot, 0], secrets) & bucket_mask
-        slots[slot, 3] = buckets[bucket]
-        buckets[bucket] = entry
+        slots[slot, 3] = begin_chain(buckets, bucket_hash(slots[slot, 0], secrets), entry, head)
 
 
 @kernel
@@ -180,19 +176,19 @@ def probe(chains, ring, keys, combos, out, cursor, layout):
     visited = 0
     row = cursor[ROW]
     entry = cursor[NEXT]
-    kept = first_buckets(keys, row, AHEAD_BUCKET, secrets, bucket_mask)
+    kept = first_hashes(keys, row, AHEAD_BUCKET, secrets)
     while row < size:
         if row + AHEAD_BUCKET < size:
-            coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets) & bucket_mask
+            coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets)
             kept[(row + AHEAD_BUCKET) & (KEPT - 1)] = coming
-            prefetch(buckets, coming)
+            prefetch(buckets, coming & bucket_mask)
         if row + AHEAD_SLOT < size:
-            prefetch(slots, buckets[kept[(row + AHEAD_SLOT) & (KEPT - 1)]] & slot_mask)
+            prefetch(slots, newest_entry(buckets, kept[(row + AHEAD_SLOT) & (KEPT - 1)]) & slot_mask)
         key = keys[row]
         start = starts[row]
         end = ends[row]
         if entry == AFRESH:
-            entry = buckets[kept[row & (KEPT - 1)]]
+            entry = newest_entry(buckets, kept[row & (KEPT - 1)])
         while entry >= head:
             slot = entry & slot_mask
             visited += 1
@@ -228,12 +224,11 @@ def claim(chains, head, keys, mark, states, base):
     """The entries with one of these keys that are below the mark and missing; they are being filled from now on."""
     buckets, slots, seed = chains
     secrets = secrets_of(seed)
-    bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     size = keys.size
     newest = np.empty(size, np.int64)
     for row in range(size):
-        newest[row] = buckets[bucket_hash(keys[row], secrets) & bucket_mask]
+        newest[row] = newest_entry(buckets, bucket_hash(keys[row], secrets))
     found = np.empty((size, 3), np.int64)
     count = 0
     for row in range(size):
@@ -264,11 +259,10 @@ def find_same(chains, ring, keys, rows, found):
     """Set ``found[i]`` if an entry has key i and the rows of combination i; evicted entries do not count."""
     buckets, slots, seed = chains
     secrets = secrets_of(seed)
-    bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     width = rows.shape[1]
     for i in range(keys.size):
-        entry = buckets[bucket_hash(keys[i], secrets) & bucket_mask]
+        entry = newest_entry(buckets, bucket_hash(keys[i], secrets))
         while entry >= ring.head and not found[i]:
             slot = entry & slot_mask
             is_same = slots[slot, 0] == keys[i] and slots[slot, 2] != EVICTED
@@ -286,7 +280,6 @@ def find(chains, head, keys, found, cursor):
     """
     buckets, slots, seed = chains
     secrets = secrets_of(seed)
-    bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     count = cursor[COUNT]
     row = cursor[ROW]
@@ -294,7 +287,7 @@ def find(chains, head, keys, found, cursor):
     while row < keys.size:
         key = keys[row]
         if entry == AFRESH:
-            entry = buckets[bucket_hash(key, secrets) & bucket_mask]
+            entry = newest_entry(buckets, bucket_hash(key, secrets))
         while entry >= head:
             slot = entry & slot_mask
             if slots[slot, 0] == key and slots[slot, 2] != EVICTED:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from midstream.kernels.buckets import newest_entry
 from midstream.kernels.caching import kernel
 from midstream.kernels.chains import AHEAD_BUCKET, AHEAD_SLOT, KEPT
 from midstream.kernels.distinct import table_size
@@ -17,7 +18,7 @@ from midstream.kernels.hashing import bucket_hash, filter_hash, secrets_of
 from midstream.kernels.memory import prefetch
 from midstream.kernels.types import AFRESH, COUNT, EVICTED, NEXT, ROW, VISITED
 
-#: In the place of a bucket: the key is passed over.
+#: In the place of a hash: the key is passed over.
 _NOWHERE = -1
 
 
@@ -44,31 +45,31 @@ def probe(chains, keys, combos, out, cursor, layout, held, filter):
     entry = cursor[NEXT]
     kept = np.empty(KEPT, np.int64)
     for coming in range(row, min(row + AHEAD_BUCKET, size)):
-        bucket = _NOWHERE
+        hashed = _NOWHERE
         if takes_all or key_counts[filter_hash(keys[coming], shift)] > 0:
-            bucket = bucket_hash(keys[coming], secrets) & bucket_mask
-        kept[coming & (KEPT - 1)] = bucket
+            hashed = bucket_hash(keys[coming], secrets)
+        kept[coming & (KEPT - 1)] = hashed
     while row < size:
         coming = row + AHEAD_BUCKET
         if coming < size:
-            bucket = _NOWHERE
+            hashed = _NOWHERE
             if takes_all or key_counts[filter_hash(keys[coming], shift)] > 0:
-                bucket = bucket_hash(keys[coming], secrets) & bucket_mask
-                prefetch(buckets, bucket)
-            kept[coming & (KEPT - 1)] = bucket
+                hashed = bucket_hash(keys[coming], secrets)
+                prefetch(buckets, hashed & bucket_mask)
+            kept[coming & (KEPT - 1)] = hashed
         if row + AHEAD_SLOT < size:
-            bucket = kept[(row + AHEAD_SLOT) & (KEPT - 1)]
-            if bucket != _NOWHERE:
-                prefetch(slots, buckets[bucket] & slot_mask)
-        bucket = kept[row & (KEPT - 1)]
-        if bucket == _NOWHERE:
+            hashed = kept[(row + AHEAD_SLOT) & (KEPT - 1)]
+            if hashed != _NOWHERE:
+                prefetch(slots, newest_entry(buckets, hashed) & slot_mask)
+        hashed = kept[row & (KEPT - 1)]
+        if hashed == _NOWHERE:
             row += 1
             continue
         key = keys[row]
         start = starts[row]
         end = ends[row]
         if entry == AFRESH:
-            entry = buckets[bucket]
+            entry = newest_entry(buckets, hashed)
         while entry >= low:
             slot = entry & slot_mask
             visited += 1
@@ -116,29 +117,29 @@ def find(chains, keys, held, filter):
     for row in range(-AHEAD_BUCKET, size):
         coming = row + AHEAD_BUCKET
         if coming < size:
-            bucket = _NOWHERE
+            hashed = _NOWHERE
             if takes_all or key_counts[filter_hash(keys[coming], shift)] > 0:
-                bucket = bucket_hash(keys[coming], secrets) & bucket_mask
-                prefetch(buckets, bucket)
-            kept[coming & (KEPT - 1)] = bucket
+                hashed = bucket_hash(keys[coming], secrets)
+                prefetch(buckets, hashed & bucket_mask)
+            kept[coming & (KEPT - 1)] = hashed
         coming = row + AHEAD_SLOT
         if 0 <= coming < size:
-            bucket = kept[coming & (KEPT - 1)]
-            if bucket != _NOWHERE:
-                prefetch(slots, buckets[bucket] & slot_mask)
+            hashed = kept[coming & (KEPT - 1)]
+            if hashed != _NOWHERE:
+                prefetch(slots, newest_entry(buckets, hashed) & slot_mask)
         if row < 0:
             continue
-        bucket = kept[row & (KEPT - 1)]
-        if bucket == _NOWHERE:
+        hashed = kept[row & (KEPT - 1)]
+        if hashed == _NOWHERE:
             continue
         key = keys[row]
-        at = bucket_hash(key, secrets) & seen_mask
+        at = hashed & seen_mask
         while seen[at] != 0 and keys[seen[at] - 1] != key:
             at = (at + 1) & seen_mask
         if seen[at] != 0:
             continue
         seen[at] = row + 1
-        entry = buckets[bucket]
+        entry = newest_entry(buckets, hashed)
         while entry >= low:
             slot = entry & slot_mask
             if slots[slot, 0] == key and entry < high and (is_run or bits[entry - base]):
@@ -176,24 +177,25 @@ def find_members(chains, ring, column, rows, keys):
     for row in range(-AHEAD_BUCKET, size):
         coming = row + AHEAD_BUCKET
         if coming < size:
-            bucket = bucket_hash(keys[coming], secrets) & bucket_mask
-            kept[coming & (KEPT - 1)] = bucket
-            prefetch(buckets, bucket)
+            hashed = bucket_hash(keys[coming], secrets)
+            kept[coming & (KEPT - 1)] = hashed
+            prefetch(buckets, hashed & bucket_mask)
         coming = row + AHEAD_SLOT
         if 0 <= coming < size:
-            slot = buckets[kept[coming & (KEPT - 1)]] & slot_mask
+            slot = newest_entry(buckets, kept[coming & (KEPT - 1)]) & slot_mask
             prefetch(slots, slot)
             prefetch(members, slot)
         if row < 0:
             continue
         key = keys[row]
-        at = bucket_hash(key, secrets) & mask
+        hashed = kept[row & (KEPT - 1)]
+        at = hashed & mask
         while seen[at] != 0 and keys[seen[at] - 1] != key:
             at = (at + 1) & mask
         if seen[at] != 0:
             continue
         seen[at] = row + 1
-        entry = buckets[kept[row & (KEPT - 1)]]
+        entry = newest_entry(buckets, hashed)
         while entry >= head:
             slot = entry & slot_mask
             if slots[slot, 0] == key and slots[slot, 2] != EVICTED:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from midstream.kernels.buckets import newest_entry
 from midstream.kernels.caching import kernel
-from midstream.kernels.chains import AHEAD_BUCKET, AHEAD_SLOT, KEPT, first_buckets
+from midstream.kernels.chains import AHEAD_BUCKET, AHEAD_SLOT, KEPT, first_hashes
 from midstream.kernels.hashing import bucket_hash, secrets_of
 from midstream.kernels.memory import prefetch
 from midstream.kernels.types import EVICTED, NO_REASON, Combos
@@ -39,16 +40,17 @@ def find_partners(chains, head, keys, intervals, found):
     bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     size = keys.size
-    kept = first_buckets(keys, 0, AHEAD_BUCKET, secrets, bucket_mask)
+    kept = first_hashes(keys, 0, AHEAD_BUCKET, secrets)
     for row in range(size):
         if row + AHEAD_BUCKET < size:
-            coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets) & bucket_mask
+            coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets)
             kept[(row + AHEAD_BUCKET) & (KEPT - 1)] = coming
-            prefetch(buckets, coming)
+            prefetch(buckets, coming & bucket_mask)
         if row + AHEAD_SLOT < size:
-            prefetch(slots, buckets[kept[(row + AHEAD_SLOT) & (KEPT - 1)]] & slot_mask)
+            prefetch(slots, newest_entry(buckets, kept[(row + AHEAD_SLOT) & (KEPT - 1)]) & slot_mask)
         if not found[row]:
-            found[row] = _follow(slots, buckets[kept[row & (KEPT - 1)]], head, keys[row], starts[row], ends[row])
+            entry = newest_entry(buckets, kept[row & (KEPT - 1)])
+            found[row] = _follow(slots, entry, head, keys[row], starts[row], ends[row])
 
 
 @kernel
@@ -63,15 +65,16 @@ def split(chains, head, keys, intervals):
     places = np.empty(size, np.int64)
     having = 0
     lacking = size
-    kept = first_buckets(keys, 0, AHEAD_BUCKET, secrets, bucket_mask)
+    kept = first_hashes(keys, 0, AHEAD_BUCKET, secrets)
     for row in range(size):
         if row + AHEAD_BUCKET < size:
-            coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets) & bucket_mask
+            coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets)
             kept[(row + AHEAD_BUCKET) & (KEPT - 1)] = coming
-            prefetch(buckets, coming)
+            prefetch(buckets, coming & bucket_mask)
         if row + AHEAD_SLOT < size:
-            prefetch(slots, buckets[kept[(row + AHEAD_SLOT) & (KEPT - 1)]] & slot_mask)
-        if _follow(slots, buckets[kept[row & (KEPT - 1)]], head, keys[row], starts[row], ends[row]):
+            prefetch(slots, newest_entry(buckets, kept[(row + AHEAD_SLOT) & (KEPT - 1)]) & slot_mask)
+        entry = newest_entry(buckets, kept[row & (KEPT - 1)])
+        if _follow(slots, entry, head, keys[row], starts[row], ends[row]):
             places[having] = row
             having += 1
         else:
@@ -86,12 +89,11 @@ def take(chains, ring, keys, intervals):
     buckets, slots, seed = chains
     starts, ends = intervals
     secrets = secrets_of(seed)
-    bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     taken = np.empty(64, np.int64)
     count = 0
     for row in range(keys.size):
-        entry = buckets[bucket_hash(keys[row], secrets) & bucket_mask]
+        entry = newest_entry(buckets, bucket_hash(keys[row], secrets))
         while entry >= ring.head:
             slot = entry & slot_mask
             if slots[slot, 0] == keys[row] and slots[slot, 1] <= ends[row] and slots[slot, 2] >= starts[row]:
@@ -130,18 +132,18 @@ def count_partners(chains, head, keys, intervals, places, enough, counts):
     visited = 0
     kept = np.empty(KEPT, np.int64)
     for i in range(min(AHEAD_BUCKET, size)):
-        kept[i] = bucket_hash(keys[places[i]], secrets) & bucket_mask
+        kept[i] = bucket_hash(keys[places[i]], secrets)
     for i in range(size):
         if found >= enough:
             return i, visited, found
         if i + AHEAD_BUCKET < size:
-            coming = bucket_hash(keys[places[i + AHEAD_BUCKET]], secrets) & bucket_mask
+            coming = bucket_hash(keys[places[i + AHEAD_BUCKET]], secrets)
             kept[(i + AHEAD_BUCKET) & (KEPT - 1)] = coming
-            prefetch(buckets, coming)
+            prefetch(buckets, coming & bucket_mask)
         if i + AHEAD_SLOT < size:
-            prefetch(slots, buckets[kept[(i + AHEAD_SLOT) & (KEPT - 1)]] & slot_mask)
+            prefetch(slots, newest_entry(buckets, kept[(i + AHEAD_SLOT) & (KEPT - 1)]) & slot_mask)
         row = places[i]
-        entry = buckets[kept[i & (KEPT - 1)]]
+        entry = newest_entry(buckets, kept[i & (KEPT - 1)])
         while entry >= head:
             slot = entry & slot_mask
             visited += 1
@@ -161,12 +163,11 @@ def wake(chains, head, keys, intervals, reasons, reason):
     buckets, slots, seed = chains
     starts, ends = intervals
     secrets = secrets_of(seed)
-    bucket_mask = buckets.size - 1
     slot_mask = slots.shape[0] - 1
     woken = np.empty(64, np.int64)
     count = 0
     for row in range(keys.size):
-        entry = buckets[bucket_hash(keys[row], secrets) & bucket_mask]
+        entry = newest_entry(buckets, bucket_hash(keys[row], secrets))
         while entry >= head:
             slot = entry & slot_mask
             is_match = slots[slot, 0] == keys[row] and slots[slot, 1] <= ends[row] and slots[slot, 2] >= starts[row]
@@ -199,27 +200,28 @@ def find_lacking(places, arrived, keys, intervals, reasons, reason):
     slot_mask = window_slots.shape[0] - 1
     size = keys.size
     lacking = 0
-    kept = first_buckets(keys, 0, AHEAD_BUCKET, secrets, bucket_mask)
+    kept = first_hashes(keys, 0, AHEAD_BUCKET, secrets)
     for row in range(size):
         if row + AHEAD_BUCKET < size:
-            coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets) & bucket_mask
+            coming = bucket_hash(keys[row + AHEAD_BUCKET], secrets)
             kept[(row + AHEAD_BUCKET) & (KEPT - 1)] = coming
-            prefetch(window_buckets, coming)
+            prefetch(window_buckets, coming & bucket_mask)
         if row + AHEAD_SLOT < size:
-            prefetch(window_slots, window_buckets[kept[(row + AHEAD_SLOT) & (KEPT - 1)]] & slot_mask)
+            prefetch(window_slots, newest_entry(window_buckets, kept[(row + AHEAD_SLOT) & (KEPT - 1)]) & slot_mask)
         if reasons[row] != NO_REASON:
             continue
         key, start, end = keys[row], starts[row], ends[row]
-        found = _follow(window_slots, window_buckets[kept[row & (KEPT - 1)]], window_head, key, start, end)
+        entry = newest_entry(window_buckets, kept[row & (KEPT - 1)])
+        found = _follow(window_slots, entry, window_head, key, start, end)
         for other in range(other_keys.size):
             if found:
                 break
             found = other_keys[other] == key and other_starts[other] <= end and other_ends[other] >= start
         if not found:
-            entry = hidden_buckets[bucket_hash(key, hidden_secrets) & (hidden_buckets.size - 1)]
+            entry = newest_entry(hidden_buckets, bucket_hash(key, hidden_secrets))
             found = _follow(hidden_slots, entry, hidden_head, key, start, end)
         if not found:
-            entry = chunk_buckets[bucket_hash(key, chunk_secrets) & (chunk_buckets.size - 1)]
+            entry = newest_entry(chunk_buckets, bucket_hash(key, chunk_secrets))
             found = _follow(chunk_slots, entry, chunk_head, key, start, end)
         if not found:
             reasons[row] = reason

@@ -31,7 +31,8 @@ CURSOR_CELLS = 4
 class Chains(NamedTuple):
     """A hash multimap over a ring: `buckets` has each bucket's newest id; a slot is key, start, end, next older id.
 
-    `seed` is what the choice of a bucket depends on besides the key; it stays the same as long as the slots do.
+    Above its id, a bucket has marks of the keys in its chain, see `midstream.kernels.buckets`. `seed` is what the
+    choice of a bucket depends on besides the key; it stays the same as long as the slots do.
     """
 
     buckets: np.ndarray

@@ -74,8 +74,9 @@ class HashIndex:
         buckets[:] = NO_ID
         self._chains = Chains(buckets, rings.make_ring(capacity, 4, reserve=reserve), draw_seed())
 
-    def insert(self, first: int, keys: Ints, starts: Ints, ends: Ints) -> None:
-        chains.insert(tuple(self._chains), first, keys, starts, ends)
+    def insert(self, first: int, keys: Ints, starts: Ints, ends: Ints, head: int = FIRST_ID) -> None:
+        """Insert entries with the ids from `first` on; those below `head` have left the ring."""
+        chains.insert(tuple(self._chains), head, first, keys, starts, ends)
 
     def store(self, ring: Ring, keys: Ints, combos: Combos) -> None:
         """Write combinations into a ring from its tail on, and insert them with their keys."""

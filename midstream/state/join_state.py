@@ -181,7 +181,11 @@ class JoinState:
         self.meter.bytes_moved += size * self._entry_bytes
 
     def _insert(self, signature: Signature, first: int, keys: Ints, starts: Ints, ends: Ints) -> None:
-        self.indexes[signature].insert(first, keys, starts, ends)
+        index = self.indexes[signature]
+        if isinstance(index, HashIndex):
+            index.insert(first, keys, starts, ends, self._head)
+        else:
+            index.insert(first, keys, starts, ends)
         if signature in self._sorted_keys:
             rings.write(self._sorted_keys[signature], first, keys)
 

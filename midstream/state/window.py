@@ -155,10 +155,11 @@ class BaseWindow:
         rings.write(self.ends, first, rows.ends)
         for number, codes in rows.codes.items():
             rings.write(self.codes[number], first, codes)
-            self.hash_indexes[(number,)].insert(first, codes, rows.starts, rows.ends)
+            self.hash_indexes[(number,)].insert(first, codes, rows.starts, rows.ends, self.head)
         for classes, index in self.hash_indexes.items():
             if len(classes) > 1:
-                index.insert(first, composite([rows.codes[number] for number in classes]), rows.starts, rows.ends)
+                keys = composite([rows.codes[number] for number in classes])
+                index.insert(first, keys, rows.starts, rows.ends, self.head)
         for number, codes in rows.band_codes.items():
             rings.write(self.band_codes[number], first, codes)
             self.sorted_indexes[number].insert(first, codes, rows.starts, rows.ends)

@@ -7,8 +7,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from numba import njit
 
 from midstream.kernels import boxes, chains, partners
+from midstream.kernels.buckets import begin_chain, newest_entry
 from midstream.kernels.types import COUNT, EARLIEST, EVICTED, LARGEST, NO_ID, ROW, VISITED, Chains, Combos, Ring
 
 from .twins import (
@@ -35,7 +37,7 @@ def insert_entries(entries: Entries, made: Chains, pieces: int = 1) -> Chains:
     for first, last in itertools.pairwise(bounds.tolist()):
         ids = range(first, last)
         columns = [ints(*(of[entry_id] for entry_id in ids)) for of in (entries.keys, entries.starts, entries.ends)]
-        chains.insert(made, first, *columns)
+        chains.insert(made, entries.head, first, *columns)
     return made
 
 
@@ -207,6 +209,48 @@ def test_relink_gives_what_inserting_gives(buckets: int) -> None:
     assert (relinked.buckets == inserted_anew.buckets).all()
     chains.relink(relinked, 160, 160)
     assert (relinked.buckets == NO_ID).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_marks_tell_which_keys_a_chain_may_have(seed: int) -> None:
+    """As a naive twin that keeps the hashes of each chain: what has left counts until a whole chain has."""
+    rng = np.random.default_rng(seed)
+    made = new_chains(64, 16, seed)
+    kept: dict[int, list[tuple[int, int]]] = {}  # by bucket, hashes with their ids
+    for first in range(1, 300, 20):
+        head = max(1, first - int(rng.integers(10, 45)))
+        hashes = rng.integers(0, 2**32, 20)
+        for entry_id, hashed in enumerate(hashes.tolist(), first):
+            chain = kept.setdefault(hashed & 15, [])
+            if not chain or chain[-1][1] < head:
+                chain.clear()
+            before = begin(made.buckets, hashed, entry_id, head)
+            assert before == (chain[-1][1] if chain else before) and (chain or before < head)
+            chain.append((hashed, entry_id))
+        for hashed in (*hashes.tolist(), *rng.integers(0, 2**32, 50).tolist()):
+            chain = kept.get(hashed & 15, [])
+            may_be_there = any(hashed >> 28 == other >> 28 for other, _ in chain)
+            assert newest(made.buckets, hashed) == (chain[-1][1] if may_be_there else NO_ID)
+
+
+@njit
+def begin(buckets, hashed, entry, head):  # type: ignore[no-untyped-def]
+    return begin_chain(buckets, hashed, entry, head)
+
+
+@njit
+def newest(buckets, hashed):  # type: ignore[no-untyped-def]
+    return newest_entry(buckets, hashed)
+
+
+def test_probes_for_keys_that_are_not_there_look_at_few_slots() -> None:
+    rng = np.random.default_rng(3)
+    entries = Entries.draw(rng, 1, 1024, 0, keys=2**40)
+    made = insert_entries(entries, new_chains(1024, 2048))
+    combos, keys, cursor = draw_combos(rng, 4096, 1), rng.integers(2**41, 2**42, 4096), new_cursor()
+    block = Combos(np.empty((8, 2), np.int64), np.empty(8, np.int64), np.empty(8, np.int64))
+    assert chains.probe(made, entries.ring(1024), keys, combos, block, cursor, layout_of(1, 1, True))
+    assert cursor[COUNT] == 0 and cursor[VISITED] < 4096 / 16, "half a slot a row without marks"
 
 
 def test_keys_of_one_bucket_are_told_apart() -> None:

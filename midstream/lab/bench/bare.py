@@ -74,7 +74,7 @@ class BareTable:
         if self._sorted is not None:
             self._sorted.insert(first, keys, starts, ends)
         else:
-            chains.insert(self._chains, first, keys, starts, ends)
+            chains.insert(self._chains, self.head, first, keys, starts, ends)
 
     def ring(self, tail: int | None = None) -> Ring:
         return Ring(self.starts, self.ends, self.members, self.head, self.tail if tail is None else tail)

@@ -42,7 +42,7 @@ class _Window:
         ring_arrays.write(self.ends, first, ends)
         for column, values in codes.items():
             ring_arrays.write(self.codes[column], first, values)
-            chains.insert(self._chains[column], first, values, starts, ends)
+            chains.insert(self._chains[column], self.head, first, values, starts, ends)
         return Combos(np.arange(first, self.tail).reshape(-1, 1), starts, ends)
 
     def probe(self, column: str, tail: int, keys: Ints, combos: Combos, out: BareBlock) -> None:
