@@ -13,7 +13,7 @@ from typing import Any
 LARGEST_REPORT = 1000
 _LONGEST_PLAN = 240
 #: The length to which a plan is cut before anything else is left out.
-_SHORT_PLAN = 60
+_SHORT_PLAN = 50
 #: What `mig` lists, in this order.
 MIGRATION_FIELDS = ("strategy", "phase", "percent", "holes", "unit")
 #: What `mem` lists, in this order: bytes by kind, and what was done to keep to the limit since the engine was loaded.
@@ -65,7 +65,7 @@ def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
         "place": told["place"],
         "loads": told["loads"],
         "host": told.get("resident", 0),
-        "ms": [round(1000 * told[name], 1) for name in ("seconds", "store", "total")],
+        "ms": [_milliseconds(told[name]) for name in ("seconds", "store", "total")],
     }
     if "policy" in told:
         report["policy"] = told["policy"]
@@ -107,6 +107,11 @@ def write_report(report: Mapping[str, Any]) -> str:
     '{"cell":3,"in":{"a":10}}'
     """
     return json.dumps(report, separators=(",", ":"))
+
+
+def _milliseconds(seconds: float) -> float:
+    """In tenths below a second, else whole: a digit that nobody reads is left out."""
+    return round(1000 * seconds, 1) if seconds < 1 else round(1000 * seconds)
 
 
 def _short(plan: str, length: int = _LONGEST_PLAN) -> str:
