@@ -112,6 +112,31 @@ def test_a_window_that_has_grown_since_has_more_partners() -> None:
     assert rates.rate((0, 1)) == pytest.approx(50.0)
 
 
+def test_what_was_found_in_a_smaller_window_counts_as_in_this_one() -> None:
+    """A window four times as large holds four times the partners, which is no surprise and contradicts nothing."""
+    rates = MatchRates()
+    rates.add((0, 1), 100, 100, 100)
+    rates.add((0, 1), 100, 400, 400)
+    assert rates.weight((0, 1)) > 100
+    rates.settle(EDGES, {0: 100, 1: 400})
+    assert rates.rate((0, 1)) == pytest.approx(4.0)
+
+
+def test_few_rows_that_found_many_tell_enough() -> None:
+    rates = MatchRates()
+    rates.add((0, 1), 2, 300, 1_000)
+    assert rates.weight((0, 1)) >= MatchRates.least_sampled
+    rates.settle(EDGES, {0: 100, 1: 1_000})
+    assert rates.rate((0, 1)) == 150.0
+
+
+def test_who_was_sampled_first_is_sampled_again_soon() -> None:
+    rates = MatchRates()
+    rates.add((0, 1), 128, 128, 100)
+    rates.settle(EDGES, SIZES, [0])
+    assert rates.patience(0) == 1
+
+
 def test_what_was_sampled_while_nobody_was_there_tells_nothing() -> None:
     rates = MatchRates()
     rates.add((0, 1), 1_000, 0, 0)
@@ -143,14 +168,14 @@ def test_rates_survive_a_snapshot() -> None:
 def test_an_input_is_sampled_less_often_while_nothing_surprises() -> None:
     rates = make_rates()
     waits = []
-    for _ in range(4):
+    for _ in range(6):
         rates.add((0, 1), 128, 128, 100)
         rates.settle(EDGES, SIZES, [0])
         waits.append(rates.patience(0))
-    assert waits == [2, 4, 4, 4] and rates.patience(1) == 1
+    assert waits == [2, 4, 8, 16, 16, 16] and rates.patience(1) == 1
     restored = MatchRates()
     restored.from_json(json.loads(json.dumps(rates.to_json())))
-    assert restored.patience(0) == 4
+    assert restored.patience(0) == 16
     rates.add((2, 3), 128, 0, 100)
     assert rates.patience(0) == 1, "what has changed for one may have changed for others"
 

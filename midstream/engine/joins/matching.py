@@ -21,7 +21,8 @@ class Looked(NamedTuple):
     def lookups(self, path: Path, rows: int) -> int:
         """The entries that so many rows have looked at by a path: a number that is the same in every run.
 
-        Which keys share a bucket is chance. On average, a row passes half an entry that has another key.
+        Which keys share a bucket is chance, so what was really passed is not. The look into its bucket counts as half
+        an entry for each row.
         """
         return rows // 2 + self.proposed if isinstance(path, HashPath) else self.slots
 

@@ -60,7 +60,7 @@ class ClassRates:
         partners = np.bincount(numbers, weights=found, minlength=len(classes))
         for number in np.flatnonzero(rows).tolist():
             count = self._counts.setdefault((key_class, direction, number), Count())
-            count.add(int(rows[number]), float(partners[number]))
+            count.add(int(rows[number]), float(partners[number]), 0)
             if count.sampled >= 1 and count.has_moved(count.found / count.sampled, count.found):
                 count.settled = count.found / count.sampled
                 self.version += 1

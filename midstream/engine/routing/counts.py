@@ -20,13 +20,16 @@ _DEVIATIONS, _FACTOR = 4.0, 1.5
 #: rates below `_NOTHING` are all the same.
 _TOLERANCE, _TOLERATED_DEVIATIONS = 1.25, 3.0
 _NOTHING = 0.01
+#: So many partners tell as much of a rate as many rows do.
+_MANY_FOUND = 64
 
 
 @dataclass
 class Count:
     """Rows that were sampled in one direction, what they found, and the rate that decisions go by.
 
-    `window` is how many rows there were to be found when the last of them were sampled.
+    `window` is how many rows there were to be found when the last of them were sampled; what was found before counts as
+    if there had been as many then.
     """
 
     sampled: float = 0.0
@@ -34,8 +37,16 @@ class Count:
     settled: float | None = None
     window: int = 0
 
-    def add(self, rows: int, found: float) -> bool:
-        """Count a sample; whether it was a surprise."""
+    @property
+    def has_found_many(self) -> bool:
+        """Whether a rate can be based on it, however few rows were sampled."""
+        return self.found >= _MANY_FOUND
+
+    def add(self, rows: int, found: float, window: int) -> bool:
+        """Count a sample of what was found among so many rows; whether it was a surprise."""
+        if self.window and window:
+            self.found *= window / self.window
+        self.window = window
         is_surprise = self._is_surprise(rows, found)
         if is_surprise:
             self.sampled = self.found = 0.0

@@ -31,7 +31,7 @@ class MatchRates:
     #: Chunks without a row after which an input that has had rows is stalled, and after which it is given up.
     stalled_after, stalled_until = 8, 24
     #: The most that an input waits for its next sample, in multiples of what it waits while rates move.
-    most_patience = 4
+    most_patience = 16
 
     def __init__(self, seed: int = 0, cell: int = 0):
         self.seed, self.cell = seed, cell
@@ -108,19 +108,19 @@ class MatchRates:
         return self._changes, self.by_class.version
 
     def weight(self, direction: Direction) -> float:
-        """How much a rate is based on: about the rows that were sampled lately."""
+        """How much a rate is based on: about the rows that were sampled lately, or enough if they found many."""
         count = self._counts.get(direction)
-        return 0.0 if count is None else count.sampled
+        if count is None:
+            return 0.0
+        return max(count.sampled, self.least_sampled) if count.has_found_many else count.sampled
 
     def add(self, direction: Direction, rows: int, found: float, window: int) -> None:
         """So many rows of one input have found so many partners in the window of another, which has `window` rows.
 
         If that is a surprise, all inputs are sampled again soon.
         """
-        count = self._counts.setdefault(direction, Count())
-        if count.add(rows, found):
+        if self._counts.setdefault(direction, Count()).add(rows, found, window):
             self._patience = {}
-        count.window = window
 
     def patience(self, number: int) -> int:
         """How many times more rows than else should come before the next sample of an input."""
@@ -129,25 +129,26 @@ class MatchRates:
     def settle(self, edges: Iterable[Edge], sizes: Mapping[int, int], sampled: Iterable[int] = ()) -> None:
         """Take over the rates if one has moved; `sizes` are the rows of the windows, by input.
 
-        If none has, the inputs that were `sampled` wait longer for their next sample.
+        Where rates are known already, the inputs that were `sampled` wait longer for their next sample: what a window
+        gains is reckoned with meanwhile.
         """
         self._sizes = sizes
         measured: dict[Direction, float] = {}
-        has_moved = False
+        has_moved = is_first = False
         for edge in edges:
             for direction in edge.directions:
                 found = self._measure(direction)
                 if found is not None:
                     measured[direction], partners = found
                     count = self._counts.setdefault(direction, Count())
+                    is_first |= count.settled is None
                     has_moved |= count.has_moved(measured[direction], partners)
         if self.arrivals.settle(has_moved):
             self._changes += 1
             for direction, rate in measured.items():
                 self._counts[direction].settled = rate
-        else:
-            for number in sampled:
-                self._patience[number] = min(self.most_patience, 2 * self.patience(number))
+        for number in () if is_first else sampled:
+            self._patience[number] = min(self.most_patience, 2 * self.patience(number))
 
     def _measure(self, direction: Direction) -> tuple[float, float] | None:
         """The rate, and how many partners it is based on; None if too few rows were sampled."""
@@ -155,8 +156,8 @@ class MatchRates:
         own, other = self._counts.get(direction, Count()), self._counts.get((end, start), Count())
         size = self._sizes.get(end, 0)
         # Rows that were sampled while the other window was empty tell nothing of what is in it now.
-        sampled = own.sampled if own.window or not size else 0.0
-        sampled_there = other.sampled if other.window else 0.0
+        sampled = self.weight(direction) if own.window or not size else 0.0
+        sampled_there = self.weight((end, start)) if other.window else 0.0
         if sampled + sampled_there < self.least_sampled:
             return None
         if sampled >= min(_FEW, sampled_there):

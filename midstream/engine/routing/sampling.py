@@ -32,9 +32,11 @@ Floats = NDArray[np.float64]
 _SAMPLE, _SHARE = 128, 1 / 64
 #: Rows that come between two samples of an input, for each row of a sample and each of its edges.
 _ROWS_PER_SAMPLED = 8
-#: Rows that are joined at a time, and what they may find and try before the sample ends.
+#: A sample ends when it has found so many partners: more tell hardly more of a rate, and cost as much again.
+_ENOUGH = 256
+#: Rows that are joined at a time, where partners are not just counted, and what they may try before the sample ends.
 _PIECE = 32
-_ENOUGH = 1 << 14
+_TRIED = 1 << 14
 #: Where only a loop leads to partners: rows of the sample, and the rows of the window that they try.
 _LOOP_SAMPLE, _LOOP_TRIES = 16, 512
 
@@ -161,7 +163,7 @@ class _Probe:
             if len(window) > _LOOP_TRIES:
                 first, share = window.tail - _LOOP_TRIES, _LOOP_TRIES / len(window)
         ring = window.ring(None, first)
-        block = Block(2, _ENOUGH, _ENOUGH)
+        block = Block(2, _TRIED, _TRIED)
         partners = np.zeros(len(taken))
         probed = tried = visited = 0
 
@@ -183,7 +185,7 @@ class _Probe:
                 count_block(piece.ids)
             count_block(piece.ids)
             probed += len(piece)
-            if max(partners.sum(), tried) >= _ENOUGH:
+            if partners.sum() >= _ENOUGH or tried >= _TRIED:
                 break
         window.meter.slots_visited += visited
         window.meter.lookups += tried
