@@ -148,11 +148,6 @@ def start_state_stores(session: Any) -> None:
     _ = session.streams
 
 
-def keeps_checkpoint_format(session: Any) -> bool:
-    """Whether a query goes on in the format of its checkpoint's state, whatever format the session asks for."""
-    return not is_older(session.version, "4.3")
-
-
 def checkpoint_format(session: Any, checkpoint: str) -> str:
     """The format of a checkpoint's state, which its last commit tells."""
     commits = session.read.text(f"{checkpoint.rstrip('/')}/commits", wholetext=True)

@@ -8,16 +8,13 @@ import sys
 from typing import Any
 
 from midstream.errors import SparkError
-from midstream.spark.compat import is_connect, keeps_checkpoint_format
-from midstream.spark.task import CHECKPOINT_FORMAT
+from midstream.spark.compat import is_connect
 
 _logger = logging.getLogger("midstream")
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-#: The format of the state store that keeps the files of two attempts at a batch apart.
-ATTEMPTS_APART = "2"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 WORKER_PYTHON = "spark.sql.execution.pyspark.python"
@@ -58,8 +55,6 @@ def prepare(session: Any, partitions: int | None, narrow: bool = False) -> int:
             "watermarks: with another the rows of the slower streams are late; unset it or set it to min"
         )
     wanted = {PROVIDER: ROCKSDB, CHANGELOG: "true", SHUFFLE_PARTITIONS: str(chosen)}
-    if keeps_checkpoint_format(session):  # else a session that asks for it could not go on from old checkpoints
-        wanted[CHECKPOINT_FORMAT] = ATTEMPTS_APART
     missing = {name: value for name, value in wanted.items() if name not in given}
     if given.get(SHUFFLE_PARTITIONS) is not None and given[SHUFFLE_PARTITIONS] == given.get(_OURS):
         if given[_OURS] != str(chosen):

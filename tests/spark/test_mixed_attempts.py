@@ -16,7 +16,7 @@ import pytest
 
 import midstream as ms
 import midstream.spark
-from midstream.spark.settings import ATTEMPTS_APART, CHANGELOG, PROVIDER, ROCKSDB
+from midstream.spark.settings import CHANGELOG, PROVIDER, ROCKSDB
 from midstream.spark.task import CHECKPOINT_FORMAT
 
 from . import streams
@@ -104,6 +104,6 @@ def test_parcels_are_stored_as_they_come_where_attempts_are_told_apart(spark: An
     stored = []
     for at in range(2):
         shuffle_rows(part(whole, 0, 1), at).write(tmp_path / str(at))
-        start(spark, tmp_path / str(at), tmp_path / f"checkpoint{at}", {CHECKPOINT_FORMAT: ATTEMPTS_APART})
-        stored.append(parcels(spark, tmp_path / f"checkpoint{at}", ATTEMPTS_APART))
+        start(spark, tmp_path / str(at), tmp_path / f"checkpoint{at}", {CHECKPOINT_FORMAT: "2"})
+        stored.append(parcels(spark, tmp_path / f"checkpoint{at}", "2"))
     assert stored[0] and stored[0] != stored[1]
