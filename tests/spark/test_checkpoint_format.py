@@ -18,7 +18,7 @@ from midstream.spark.settings import CHANGELOG, prepare
 from midstream.spark.task import CHECKPOINT_FORMAT
 
 from .conftest import since
-from .streams import LONG, SECOND, Input, expect, join_text, rows_of, run
+from .streams import LONG, SECOND, Input, expect, join_text, rows_of, run, stream
 
 pytestmark = pytest.mark.versions
 
@@ -64,7 +64,7 @@ def test_a_checkpoint_keeps_its_format(spark: Any, tmp_path: Path, before: str) 
         if at == 2:
             ms.spark.repartition(str(checkpoint), partitions, session)
             assert session.conf.get(CHECKPOINT_FORMAT) == asked
-        frames = {name: _stream(session, tmp_path / name) for name in WINDOWS}
+        frames = {name: stream(session, tmp_path / name) for name in WINDOWS}
         joined = ms.spark.sql(join_text(WINDOWS), frames, "ts", LONG, partitions=partitions, cells=2)
         ran = run(joined, checkpoint)
         total = ran.rows if total is None else total + ran.rows
@@ -74,11 +74,6 @@ def test_a_checkpoint_keeps_its_format(spark: Any, tmp_path: Path, before: str) 
     assert total == expect(Input(ROWS), WINDOWS).rows
 
 
-def _stream(session: Any, folder: Path) -> Any:
-    schema = session.read.parquet(str(folder)).schema
-    return session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
-
-
 def test_a_query_goes_on_when_its_sink_is_ahead(spark: Any, tmp_path: Path) -> None:
     """Spark's sink for files passes over a batch that it has: no task runs, and nothing is stored for it again."""
     checkpoint, output = tmp_path / "checkpoint", tmp_path / "output"
@@ -86,7 +81,7 @@ def test_a_query_goes_on_when_its_sink_is_ahead(spark: Any, tmp_path: Path) -> N
         part = Input({name: batches[3 * half : 3 * half + 3] for name, batches in ROWS.items()})
         part.write(tmp_path, first=3 * half)
         session = spark.newSession()
-        frames = {name: _stream(session, tmp_path / name) for name in WINDOWS}
+        frames = {name: stream(session, tmp_path / name) for name in WINDOWS}
         joined = ms.spark.sql(join_text(WINDOWS), frames, "ts", LONG, partitions=2)
         writer = joined.writeStream.format("parquet").trigger(availableNow=True)
         writer.option("checkpointLocation", str(checkpoint)).start(str(output)).awaitTermination()

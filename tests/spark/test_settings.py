@@ -28,7 +28,6 @@ from midstream.spark.settings import (
 from . import streams
 from .streams import SECOND, Input
 
-FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 TEXT = streams.join_text({"a": SECOND, "b": SECOND})
 
 
@@ -199,7 +198,7 @@ def test_settings_are_put_back_when_the_query_has_started(
         assert needed <= start(first, "first")
         after = start(second, "second")
     assert needed.isdisjoint(after)
-    assert after - before.keys() <= {PROVIDER, CHANGELOG, FORMAT}
+    assert after - before.keys() <= {PROVIDER, CHANGELOG}
     (line,) = said(caplog, "put back for this session")
     assert all(name in line for name in needed)
 

@@ -30,7 +30,7 @@ class MatchRates:
     least_sampled = 32
     #: Chunks without a row after which an input that has had rows is stalled, and after which it is given up.
     stalled_after, stalled_until = 8, 24
-    #: The most that an input waits for its next sample, in multiples of what it waits while rates move.
+    #: The most that an input waits for its next sample, in multiples of what it waits after a surprise.
     most_patience = 16
 
     def __init__(self, seed: int = 0, cell: int = 0):

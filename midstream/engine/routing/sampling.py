@@ -1,9 +1,9 @@
 """Some rows of each chunk probe the windows at the other ends of their edges, and what they find is counted.
 
 A sample costs as much as a small push, so an input is sampled again only after many times the rows of its last sample
-have come, and after more of them while no rate moves. What a row may find has no bound; a sample ends early once it has
-found or tried enough. Over most edges whoever has the key of a row is its partner: then partners are only counted, else
-they are joined as a probe does.
+have come, and after more of them while nothing surprises. What a row may find has no bound; a sample ends early once it
+has found or tried enough. Over most edges whoever has the key of a row is its partner: then partners are only counted,
+else they are joined as a probe does.
 """
 
 from __future__ import annotations
