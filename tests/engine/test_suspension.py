@@ -567,6 +567,9 @@ def test_mistakes_are_caught(mutant: Callable[[pytest.MonkeyPatch], None], monke
 
 
 def check_many() -> None:
+    """Cases that few mistakes survive, then all: which case catches a mistake is luck, and may take minutes."""
+    for small, seed in ((PAIRS, 15), (GAPS, 39)):
+        check_case(small, seed)
     for seed in range(100):
         for small in KEYED:
             check_case(small, seed)
