@@ -153,9 +153,9 @@ class HashIndex:
         buckets, slots, seed = self._chains
         return (buckets, slots, seed), head
 
-    def find_same(self, ring: Ring, keys: Ints, rows: Ints, found: Flags) -> None:
-        """Set those flags whose combination has the key and the rows of an entry."""
-        chains.find_same(self._chains, ring, keys, rows, found)
+    def find_same(self, ring: Ring, keys: Ints, combos: Combos, found: Flags) -> None:
+        """Set those flags whose combination has the key and the rows of an entry that does not end before it."""
+        chains.find_same(self._chains, ring, keys, combos, found)
 
     def split_by_partner(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
         """The places of the rows that have a partner, as in `find_partners`, and of those that have none."""

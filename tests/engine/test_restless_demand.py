@@ -20,7 +20,9 @@ from midstream.state.window import BaseWindow
 
 from ..eager import eager
 from ..restless import restless
+from .audit import executor_of
 from .small import ALIASES, SCHEMA, Small, draw_plan, near, same, sorted_rows
+from .test_idle_joins import make_linked, row
 from .test_suspension import CLIQUE
 
 AHEAD = 400
@@ -87,6 +89,33 @@ def test_results_are_the_same(shape: Small, executor: str, monkeypatch: pytest.M
 def test_results_of_many_are_the_same(shape: Small, executor: str, block: int) -> None:
     for seed in range(1_000 + 40 * block, 1_040 + 40 * block):
         compare(shape, seed, executor)
+
+
+def test_what_waits_and_is_dead_is_not_taken_for_another() -> None:
+    """(c1 d1) waits and dies, and c2 gets the id of c1: whoever fills in (c2 d1) does not take it for what waits."""
+    engine = make_linked(
+        "a.k = b.k AND a.k = c.k AND c.q = d.q AND c.r = e.r AND d.p = e.p",
+        "((a b) (c d)) e",
+        {"a": 1_000, "b": 1_000, "c": 100, "d": 1_000, "e": 1_000},
+    )
+    with restless():
+        others = [given for number in range(3, 14) for given in row(number, 90, k=1, q=2, r=2)]
+        data = {
+            "a": row(1, 90, k=1),
+            "b": row(1, 90, k=1),
+            "c": others,
+            "d": row(1, 90, q=1, p=1) + row(2, 90, q=2, p=2),
+            "e": row(1, 90, r=1, p=2) + row(2, 90, r=2, p=1),
+        }
+        engine.push(data, watermark=0)
+        engine.push({"c": row(1, 1, k=1, q=1, r=1)}, watermark=0)
+        engine.push({"c": row(2, 95, k=1, q=1, r=1)}, watermark=0)
+        engine.push({}, watermark=110)
+        assert engine.push({"e": row(3, 110, r=1, p=1)}, watermark=110).num_rows == 1
+        engine.push({"c": row(20, 111, k=1, q=3, r=1)}, watermark=110)
+        executor = executor_of(engine)
+        executor.evict_all(executor.joins()[2])
+        assert engine.push({"e": row(4, 112, r=1, p=1)}, watermark=110).num_rows == 1
 
 
 def test_rows_that_meet_what_is_dead_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:

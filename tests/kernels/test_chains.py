@@ -356,7 +356,7 @@ def test_partners_are_found_once_and_what_waits_for_them_wakes_once(seed: int) -
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_same_combination_is_found_unless_it_was_evicted(seed: int) -> None:
+def test_the_same_combination_is_found_unless_it_was_evicted_or_ends_earlier(seed: int) -> None:
     rng = np.random.default_rng([seed, 78])
     entries = Entries.draw(rng, int(rng.integers(1, 200)), 50, 2, keys=5)
     assert entries.members is not None
@@ -364,15 +364,20 @@ def test_the_same_combination_is_found_unless_it_was_evicted(seed: int) -> None:
     made = insert_entries(entries, new_chains(64, 2, seed))
     gone = rng.choice(np.arange(entries.head, entries.tail), 25, replace=False)
     chains.end(made, gone)
-    head, keys, rows = entries.head + 5, keys_of(rng, 60, 5), rng.integers(0, 3, (60, 2))
-    held = {
-        (entries.keys[entry_id], *entries.members[entry_id])
-        for entry_id in range(head, entries.tail)
-        if entry_id not in gone
-    }
+    head, keys = entries.head + 5, keys_of(rng, 60, 5)
+    combos = draw_combos(rng, 60, 2)._replace(rows=rng.integers(0, 3, (60, 2)))
     found = np.zeros(60, np.bool_)
-    chains.find_same(made, entries.ring(64, head), keys, rows, found)
-    wanted = [(key, *row) in held for key, row in zip(keys.tolist(), rows.tolist(), strict=True)]
+    chains.find_same(made, entries.ring(64, head), keys, combos, found)
+    wanted = [
+        any(
+            entries.keys[entry_id] == keys[at]
+            and entries.members[entry_id] == tuple(combos.rows[at].tolist())
+            and entries.ends[entry_id] >= combos.ends[at]
+            for entry_id in range(head, entries.tail)
+            if entry_id not in gone
+        )
+        for at in range(60)
+    ]
     assert found.tolist() == wanted and 0 < sum(wanted) < 60
 
 

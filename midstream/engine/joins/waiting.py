@@ -165,9 +165,9 @@ class Waiting:
         self.state.store(waits.combos, {self._path.signature: keys})
 
     def has(self, delta: Delta) -> Mask:
-        """Which of these combinations of the node wait here."""
+        """Which of these combinations of the node, or of others with the same interval that contain them, wait here."""
         found = np.zeros(len(delta), np.bool_)
-        self._path.index(self.state).find_same(self.state.ring(), self._path.keys(delta), delta.combos.rows, found)
+        self._path.index(self.state).find_same(self.state.ring(), self._path.keys(delta), delta.combos, found)
         return found
 
     def take(self, arrived: Delta) -> Combos:
