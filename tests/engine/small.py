@@ -14,7 +14,7 @@ from midstream.cql.model import Query
 
 Row = Mapping[str, Any]
 Predicate = tuple[tuple[int, ...], Callable[..., bool]]
-ALIASES = "abcde"
+ALIASES = "abcdefg"
 SCHEMA = pa.schema(
     {"k": pa.int64(), "x": pa.int64(), "y": pa.int64(), "v": pa.int64(), "s": pa.string(), "ts": pa.int64()}
 )

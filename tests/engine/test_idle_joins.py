@@ -196,6 +196,77 @@ def push_all(engine: ms.Engine, data: dict[str, list[Row]], watermark: int | Non
     return engine.push(data, watermark).num_rows
 
 
+def test_what_climbs_finds_rows_of_its_own_push() -> None:
+    """(c d) waits for e, and (a b), which no key leads to, is passed over, also in the push in which e comes."""
+    engine = make_linked(
+        "a.k = b.k AND a.k = e.k AND c.q = d.q AND c.r = e.r AND d.p = e.p",
+        "((a b) (c d)) e",
+        dict.fromkeys("abcde", 100),
+    )
+    push_all(
+        engine,
+        {
+            "a": row(9, k=9),
+            "b": row(9, k=9),
+            "c": row(1, q=1, r=1) + row(2, q=2, r=2),
+            "d": row(1, q=1, p=1) + row(2, q=2, p=2),
+            "e": row(1, k=9, r=1, p=2) + row(2, k=9, r=2, p=1),
+        },
+    )
+    assert push_all(engine, {"a": row(1, 1, k=1), "b": row(1, 1, k=1), "e": row(3, 1, k=1, r=1, p=1)}) == 1
+    assert push_all(engine, {"e": row(4, 2, k=1, r=1, p=1)}) == 1
+
+
+def test_an_idle_join_may_come_to_lie_below_another() -> None:
+    """(c d) waits for h, so that a and b are passed over; then (g i) is empty, and what waits is let go."""
+    engine = make_linked(
+        "a.k = b.k AND a.k = c.k AND c.q = d.q AND c.s = g.s AND g.k = i.k AND c.r = h.r AND d.p = h.p",
+        "(((a b) (c d)) (g i)) h",
+        {**dict.fromkeys("abcd", 100), "g": 10, "i": 10, "h": 100},
+    )
+    push_all(
+        engine,
+        {
+            "a": row(1, k=1),
+            "b": row(1, k=1),
+            "c": row(1, k=1, q=1, r=1, s=1) + row(2, k=1, q=2, r=2, s=1),
+            "d": row(1, q=1, p=1) + row(2, q=2, p=2),
+            "g": row(1, k=101, s=1) + row(2, k=102, s=1),
+            "i": row(1, k=101) + row(2, k=102),
+            "h": row(1, r=1, p=2) + row(2, r=2, p=1),
+        },
+    )
+    push_all(engine, {"a": row(2, 1, k=1), "b": row(2, 1, k=1)})
+    assert idle(engine) >= 2
+    push_all(engine, {"g": row(3, 5, k=101, s=1), "i": row(3, 5, k=102)})
+    push_all(engine, {}, watermark=12)
+    assert push_all(engine, {"h": row(3, 12, r=1, p=1)}) == 0
+    assert push_all(engine, {"g": row(4, 13, k=103, s=1), "i": row(4, 13, k=103)}) == 4
+
+
+def test_what_waits_may_be_given_up_meanwhile() -> None:
+    engine = make_linked(
+        "a.k = b.k AND a.k = c.k AND c.q = d.q AND c.r = e.r AND d.p = e.p",
+        "((a b) (c d)) e",
+        dict.fromkeys("abcde", 100),
+    )
+    push_all(
+        engine,
+        {
+            "a": row(1, k=1),
+            "b": row(1, k=1),
+            "c": row(1, k=1, q=1, r=1) + row(2, k=1, q=2, r=2),
+            "d": row(1, q=1, p=1) + row(2, q=2, p=2),
+            "e": row(1, r=1, p=2) + row(2, r=2, p=1),
+        },
+    )
+    push_all(engine, {"a": row(2, 1, k=1), "b": row(2, 1, k=1)})
+    assert idle(engine) >= 2
+    assert executor_of(engine).give_up_rest() > 0
+    assert push_all(engine, {"e": row(3, 2, r=1, p=1)}) == 4
+    assert push_all(engine, {"e": row(4, 3, r=1, p=1)}) == 4
+
+
 def test_states_may_be_given_up_meanwhile() -> None:
     engine = make_chain("((a b) c) d")
     fill_but_the_last(engine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +27,7 @@ from midstream.state.row_set import RowSet
 from ..eager import eager
 from ..evictions import evict_some
 from ..limits import Limits, tight
+from ..restless import restless
 from .audit import OFTEN, Count, audit, audit_waiting, executor_of
 from .small import CASES, RANGES, Small, draw_plan, draw_pushes, same, sorted_rows
 
@@ -259,11 +261,14 @@ def test_a_state_with_holes_is_not_asked_but_its_windows_are() -> None:
 def check_case(small: Small, seed: int, steps: int = 40, audited: float = 1.0) -> Count:
     """An engine with demand against one without, and an audit after every push and every event, or a share of them.
 
-    Entries are evicted, states switched off and on, plans changed, engines restored, and limits of memory drawn.
+    Entries are evicted, states switched off and on, plans changed, engines restored, and limits of memory drawn. What
+    waits is given up. In some cases windows are packed as soon as a row is dead.
     Streams run dry for a while, some of them so long that their windows get empty.
     """
     rng = random.Random(f"suspended {small.name} {seed}")
     audits = random.Random(f"audits {small.name} {seed}")
+    others = random.Random(f"others {small.name} {seed}")
+    packing = restless if others.random() < 0.4 else contextlib.nullcontext
     query = small.query()
     steady = ms.Engine(query, plan=draw_plan(rng, small.size), demand="off")
     demand = rng.choice(["on", "on", "auto"])
@@ -286,7 +291,8 @@ def check_case(small: Small, seed: int, steps: int = 40, audited: float = 1.0) -
         before = counts(engine)[0] if is_partial(engine) else None
         wanted = sorted_rows(steady.push(push, watermark))
         take = partial(engine.push, push, watermark)
-        found = take() if limits is None else limits.push(engine, take)
+        with packing():
+            found = take() if limits is None else limits.push(engine, take)
         assert sorted_rows(found) == wanted
         look()
         count.waited_beside_holes += 0 if before is None else counts(engine)[0] - before
@@ -297,6 +303,9 @@ def check_case(small: Small, seed: int, steps: int = 40, audited: float = 1.0) -
             if rng.random() < events:
                 event(engine, rng)
                 look()
+        if others.random() < events / 2:
+            executor_of(engine).give_up_rest()
+            look()
         if rng.random() < events / 2:
             engine = ms.Engine.restore(query, engine.snapshot(), plan=draw_plan(rng, small.size), demand=demand)
             look()
@@ -490,7 +499,7 @@ def let_it_wait_below_idle_joins(patch: pytest.MonkeyPatch) -> None:
     """Partners come, and nobody looks whether something waits for them."""
 
     def find_idle(suspender: Suspender, since: Any) -> None:
-        suspender.idle.begin()
+        suspender.idle.begin(since)
 
     patch.setattr(Suspender, "_find_idle", find_idle)
 
@@ -513,7 +522,7 @@ def change_states_of_idle_joins(patch: pytest.MonkeyPatch) -> None:
 
 def find_rows_before_the_chunk_alone(patch: pytest.MonkeyPatch) -> None:
     """What comes to a join in the middle of a chunk misses rows of the same chunk that were passed over."""
-    begin, end = idling.IdleJoins.begin_chunk, idling.IdleJoins._end_from
+    begin, wake = idling.IdleJoins.begin_chunk, idling.IdleJoins._wake
     firsts: dict[int, int] = {}
 
     def begin_chunk(joins: Any, deltas: Any, since: Any) -> Any:
@@ -523,7 +532,7 @@ def find_rows_before_the_chunk_alone(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(idling.IdleJoins, "begin_chunk", begin_chunk)
     patch.setattr(
-        idling.IdleJoins, "_end_from", lambda joins, place, lasts, since: end(joins, place, {**lasts, **firsts}, since)
+        idling.IdleJoins, "_wake", lambda joins, place, lasts, since: wake(joins, place, {**lasts, **firsts}, since)
     )
 
 

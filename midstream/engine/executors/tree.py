@@ -69,7 +69,7 @@ class Tree(ExecutorKind):
 
 
 class _Chunk(NamedTuple):
-    """Rows that have just entered the windows by input, the first id of each, and the time before which all is dead."""
+    """The new rows that are joined, by input, the first id of each, and the time before which all is dead."""
 
     deltas: Mapping[int, Delta]
     first_ids: Mapping[int, int]
@@ -77,9 +77,8 @@ class _Chunk(NamedTuple):
 
     @classmethod
     def of(cls, deltas: Mapping[int, Delta], horizon: int) -> _Chunk:
-        """Inputs without a row are left out."""
-        arrived = {number: delta for number, delta in deltas.items() if len(delta)}
-        return cls(arrived, {number: int(delta.combos.rows[0, 0]) for number, delta in arrived.items()}, horizon)
+        """Inputs without a row are not among the deltas."""
+        return cls(deltas, {number: int(delta.combos.rows[0, 0]) for number, delta in deltas.items()}, horizon)
 
 
 class TreeExecutor:
@@ -287,11 +286,11 @@ class TreeExecutor:
             if root.number in deltas:
                 yield deltas[root.number].combos
             return
-        chunk = _Chunk.of(deltas, horizon)
-        joined = chunk.deltas
+        joined: Mapping[int, Delta] = {number: delta for number, delta in deltas.items() if len(delta)}
         self._idle = None if self._suspender is None else self._suspender.idle
         if self._idle is not None:
             joined = self._idle.begin_chunk(joined, self._known.since)
+        chunk = _Chunk.of(joined, horizon)
         if any(node.lacks_entries for node in self._joins):
             self.filler.fill_ahead(self._joins, joined, horizon)
         is_busy = self._suspender is not None and self._suspender.is_busy

@@ -14,8 +14,13 @@ No predicate between D and the other inputs is needed for this. It is decided be
 * If D is a join, its first combination comes in the middle of a chunk. It finds that chunk's own rows of a, b and c in
   the hole, too, because what is passed over makes no combinations of its own any more in that chunk.
 
+In a chunk in which a join is idle, or was at its beginning, rows that are passed over count as if they had come before
+the chunk: whatever looks into windows finds them, since they come no other way.
+
 What waits below an idle join would miss its partners, since nobody looks at them. So nothing waits there: it becomes a
-hole when the join becomes idle. Whoever changes a state from outside, or takes it away, has to `stop` first.
+hole when the join becomes idle. That may give something to the eager side of another idle join below. So no idle join
+is below another one: what the lower one has left out becomes a hole before. Whoever changes a state from outside, or
+takes it away, has to `stop` first.
 """
 
 from __future__ import annotations
@@ -97,13 +102,9 @@ class IdleJoins:
         """Joins to whose eager side rows have come are idle no longer; the chunk finds them as they were before it."""
         tails = tails_of(self._windows)
         lasts = {**tails, **{number: int(delta.combos.rows[0, 0]) for number, delta in deltas.items()}}
-        covered: set[int] = set()
-        for place in self._places:
-            if place.firsts is not None and id(place.join) not in covered:
-                if isinstance(place.eager, LeafNode) and place.eager.number in deltas:
-                    self._end_from(place, lasts, since)
-                else:
-                    covered |= place.below_ids
+        for place in list(self._idle.values()):
+            if isinstance(place.eager, LeafNode) and place.eager.number in deltas:
+                self._wake(place, lasts, since)
 
     def find_passed_over(self, join: JoinNode) -> LiveNode | None:
         """The lazy child of a join that is idle in this chunk; it makes no combinations of its own in it."""
@@ -114,15 +115,16 @@ class IdleJoins:
         """Combinations come to the eager side of a join: if it is idle, it is so no longer."""
         place = self._idle.get(id(join))
         if place is not None:
-            self._end_from(place, tails_of(self._windows), since)
+            self._wake(place, tails_of(self._windows), since)
 
-    def _end_from(self, place: _Place, lasts: Mapping[int, int], since: Mapping[int, int] | None) -> None:
-        inner = [other for other in self._places if other is place or id(other.join) in place.below_ids]
-        self._end(inner, lasts, since)
+    def _wake(self, place: _Place, lasts: Mapping[int, int], since: Mapping[int, int] | None) -> None:
+        self._end(place, lasts, since)
+        if self._is_adaptive:
+            place.patience = min(2 * max(1, place.patience), _LONGEST_PATIENCE)
 
     # Between chunks --------------------------------------------------------------------------------------------------
 
-    def begin(self) -> list[JoinNode]:
+    def begin(self, since: Mapping[int, int] | None) -> list[JoinNode]:
         """Find joins that are idle from now on; the joins below them, where nothing may wait any more."""
         begun: list[JoinNode] = []
         covered: set[int] = set()
@@ -133,6 +135,8 @@ class IdleJoins:
                 place.empty_for = place.empty_for + 1 if place.is_eager_empty else 0
                 if place.empty_for <= place.patience:
                     continue
+                for lower in [other for other in self._idle.values() if id(other.join) in place.below_ids]:
+                    self._end(lower, tails_of(self._windows), since)
                 place.firsts = {number: self._windows[number].tail for number in place.top.inputs}
                 self._idle[id(place.join)] = place
                 begun += place.below
@@ -141,28 +145,22 @@ class IdleJoins:
 
     def stop(self, since: Mapping[int, int] | None) -> None:
         """No join is idle any more."""
-        if self._idle:
-            self._end(self._places, tails_of(self._windows), since)
+        for place in list(self._idle.values()):
+            self._end(place, tails_of(self._windows), since)
 
-    def _end(self, places: Sequence[_Place], lasts: Mapping[int, int], since: Mapping[int, int] | None) -> None:
-        """Say in holes what the states below these joins lack of the rows before the ids `lasts`."""
-        done: set[int] = set()
-        for place in reversed(places):  # the lower ones have been idle for longer
-            if place.firsts is None:
-                continue
-            for node in place.below:
-                if id(node) not in done and not node.is_off:
-                    withhold(node, place.firsts, lasts, self._windows, since)
-            done |= place.below_ids
-            place.firsts = None
-            place.empty_for = 0
-            if self._is_adaptive:
-                place.patience = min(2 * max(1, place.patience), _LONGEST_PATIENCE)
-            del self._idle[id(place.join)]
+    def _end(self, place: _Place, lasts: Mapping[int, int], since: Mapping[int, int] | None) -> None:
+        """Say in holes what the states below an idle join lack of the rows before the ids `lasts`."""
+        assert place.firsts is not None
+        for node in place.below:
+            if not node.is_off:
+                withhold(node, place.firsts, lasts, self._windows, since)
+        place.firsts = None
+        place.empty_for = 0
+        del self._idle[id(place.join)]
 
     def lacking(self, node: JoinNode) -> Mapping[int, int]:
         """Of each input the first row that a join's state has nothing with, although no box says so."""
-        for place in reversed(self._places):
+        for place in self._idle.values():
             if place.firsts is not None and id(node) in place.below_ids:
                 return {number: place.firsts[number] for number in node.inputs}
         return {}

@@ -132,7 +132,7 @@ class Suspender:
             if not waiting.gauge.is_resting:
                 waiting.prepare()
         self._follow()
-        self.idle.begin()
+        self.idle.begin(None)
 
     def _follow(self) -> None:
         """Go by what is asked now."""
@@ -263,6 +263,7 @@ class Suspender:
 
     def drop(self, since: Mapping[int, int] | None) -> int:
         """Nothing waits any more, and the states on its way are empty, so that all this takes nothing; how much did."""
+        self.idle.stop(since)
         dropped = 0
         emptied: dict[int, JoinNode] = {}
         for waiting in self._all():
@@ -313,7 +314,7 @@ class Suspender:
 
     def _find_idle(self, since: Mapping[int, int] | None) -> None:
         """Find joins that are idle from now on; what waits below them has to go on without anybody looking at it."""
-        below = {id(node) for join in self.idle.begin() for node in (join, join.left, join.right)}
+        below = {id(node) for join in self.idle.begin(since) for node in (join, join.left, join.right)}
         if below:
             self._let_go([waiting for waiting in self._asking() if id(waiting.node) in below], since)
 
