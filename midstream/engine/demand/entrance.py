@@ -232,8 +232,7 @@ class Entrance:
 
     def _hide(self, number: int, rows: WindowRows, reasons: Ints | None, horizon: int) -> WindowRows:
         """Keep those of the rows that have to wait; the others."""
-        waits = np.zeros(len(rows), np.bool_) if reasons is None else reasons != NO_REASON
-        waiting = np.flatnonzero(waits)
+        waiting = np.empty(0, np.int64) if reasons is None else np.flatnonzero(reasons != NO_REASON)
         hidden = self._hidden.get(number)
         if hidden is None:
             if len(waiting) == 0:
@@ -245,7 +244,7 @@ class Entrance:
             own = np.empty(0, np.int64) if reasons is None else reasons[waiting]
             hidden.hide(select_rows(rows, waiting), own, horizon)
             self._counts.hidden += len(waiting)
-        return select_rows(rows, np.flatnonzero(~waits))
+        return rows if reasons is None or len(waiting) == 0 else select_rows(rows, np.flatnonzero(reasons == NO_REASON))
 
     def _find_reasons(self, number: int, rows: WindowRows, chunk: IndexedChunk) -> Ints:
         """For each row of an input, the first edge for which it has no partner, and has to wait from now on."""

@@ -300,6 +300,7 @@ class TreeExecutor:
         if root.state is not None:
             steps = self._keeping(steps, root, block)
         yield from emit(steps, block, self._order)
+        root.found_lately = block.found
 
     def _keeping(self, steps: Iterator[None], root: JoinNode, block: Block) -> Iterator[None]:
         """The same steps; the results are stored before the block is emptied, and at the end."""
@@ -320,6 +321,7 @@ class TreeExecutor:
             block.count = 0
         if block.count:
             yield from self._in_demand(node, Delta(node.inputs, block.content(), self._windows))
+        node.found_lately = block.found
 
     def _in_demand(self, node: LiveNode, delta: Delta) -> Iterator[Delta]:
         """The combinations that need not wait, if there are any."""
@@ -330,7 +332,8 @@ class TreeExecutor:
 
     def _make_block(self, node: JoinNode, chunk: _Chunk) -> Block:
         rows = sum(len(chunk.deltas[number]) for number in node.inputs if number in chunk.deltas)
-        return make_block(len(node.inputs), node.least_block if rows else 0, rows)
+        expected = node.found_lately + node.found_lately // 4
+        return make_block(len(node.inputs), max(node.least_block, expected) if rows else 0, rows)
 
     def _pairs(self, node: JoinNode, block: Block, chunk: _Chunk) -> Iterator[None]:
         for child, sibling, before in self._sides(node, chunk):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from midstream.cql.model import Query
 from midstream.engine.joins.access import BandPath, HashPath, LoopPath, Path, path_into
@@ -71,6 +72,8 @@ class JoinNode:
         self.passed_off = 0
         #: How many combinations have looked for partners in the state.
         self.probes = 0
+        #: How many combinations the last chunk has found: about as many will need room in the next.
+        self.found_lately = 0
         #: Further ways to find entries, beside `path`.
         self.asked: tuple[Path, ...] = ()
 
@@ -79,7 +82,7 @@ class JoinNode:
         self.path = LoopPath(self.inputs, windows)
         self.state = JoinState(self.inputs, {self.path.signature: self.path.access}, meter=self.meter)
 
-    @property
+    @cached_property
     def least_block(self) -> int:
         """The room that a probe of either child needs at least."""
         return max(least_block(child.path) for child in (self.left, self.right) if child.path is not None)
