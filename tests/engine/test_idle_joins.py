@@ -16,6 +16,12 @@ from .audit import executor_of
 Row = dict[str, int]
 
 
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Joins are idle as soon as a side is empty, also if something waits below, which is let go."""
+    monkeypatch.setattr(IdleJoins, "first_patience", 0)
+
+
 def make_chain(plan: str, **options: Any) -> ms.Engine:
     """Streams a to e, each of which has one key in common with the next."""
     names = "abcde" if "e" in plan else "abcd"
@@ -143,6 +149,7 @@ def row(n: int, ts: int = 0, **values: int) -> list[Row]:
     return [{**dict.fromkeys("kpqrs", -1), **values, "n": n, "ts": ts}]
 
 
+@pytest.mark.usefixtures("at_once")
 def test_a_partner_may_come_while_nobody_looks_for_it() -> None:
     """(a b) waits for a row of e that matches both. It comes while there is no row of d, and d comes only then."""
     engine = make_linked(
@@ -167,6 +174,7 @@ def test_a_partner_may_come_while_nobody_looks_for_it() -> None:
     assert push_all(engine, {"d": row(1, 13, r=9)}) == 1 + 1, "and the one of before"
 
 
+@pytest.mark.usefixtures("at_once")
 def test_a_join_is_idle_no_more_when_something_climbs_to_its_other_side() -> None:
     """(d e) waits for c, so that ((a b) (d e)) is idle; when it goes on, it meets what was passed over."""
     engine = make_linked(
@@ -196,6 +204,7 @@ def push_all(engine: ms.Engine, data: dict[str, list[Row]], watermark: int | Non
     return engine.push(data, watermark).num_rows
 
 
+@pytest.mark.usefixtures("at_once")
 def test_what_climbs_finds_rows_of_its_own_push() -> None:
     """(c d) waits for e, and (a b), which no key leads to, is passed over, also in the push in which e comes."""
     engine = make_linked(
@@ -217,6 +226,7 @@ def test_what_climbs_finds_rows_of_its_own_push() -> None:
     assert push_all(engine, {"e": row(4, 2, k=1, r=1, p=1)}) == 1
 
 
+@pytest.mark.usefixtures("at_once")
 def test_an_idle_join_may_come_to_lie_below_another() -> None:
     """(c d) waits for h, so that a and b are passed over; then (g i) is empty, and what waits is let go."""
     engine = make_linked(
@@ -244,6 +254,7 @@ def test_an_idle_join_may_come_to_lie_below_another() -> None:
     assert push_all(engine, {"g": row(4, 13, k=103, s=1), "i": row(4, 13, k=103)}) == 4
 
 
+@pytest.mark.usefixtures("at_once")
 def test_what_waits_may_be_given_up_meanwhile() -> None:
     engine = make_linked(
         "a.k = b.k AND a.k = c.k AND c.q = d.q AND c.r = e.r AND d.p = e.p",
@@ -277,6 +288,29 @@ def test_states_may_be_given_up_meanwhile() -> None:
     assert push(engine, 3, d=[1]) == [1, 1, 1, 1]
     executor.switch_off(executor.joins()[0])
     assert push(engine, 4, a=[3], d=[3]) == [3, 3, 3, 3]
+
+
+def test_a_join_is_not_idle_at_once_if_something_waits_below() -> None:
+    """(d e) waits for c, and b1 for (d e): it would become a hole, and be filled in."""
+    engine = make_linked(
+        "a.k = b.k AND b.s = d.s AND d.r = e.r AND d.p = c.p AND e.q = c.q AND c.r = f.r",
+        "((((a b) (d e)) c) f)",
+        {**dict.fromkeys("abcde", 100), "f": 10},
+    )
+    assert push_all(engine, dict.fromkeys("abcdef", row(9, k=9, p=9, q=9, r=9, s=9))) == 1
+    matching = {"a": row(1, 1, k=1), "b": row(1, 1, k=1, s=1), "d": row(1, 1, p=1, r=1, s=1), "e": row(1, 1, q=1, r=1)}
+    push_all(engine, {**matching, "c": row(1, 1, p=1, q=2, r=9) + row(2, 1, p=2, q=1, r=9)})
+    demand = engine.stats().demand
+    assert demand is not None and demand.suspended
+    push_all(engine, {}, watermark=12)
+    for moment in range(IdleJoins.first_patience):
+        before = idle(engine)
+        push_all(engine, {"a": row(2, 20 + moment, k=9)})
+        assert before == 0, "f is empty, but not for long"
+    push_all(engine, {"a": row(2, 40, k=9)})
+    assert idle(engine) > 0
+    found = push_all(engine, {"f": row(1, 41, r=9), "c": row(3, 41, p=1, q=1, r=9)})
+    assert found == 1 + 1 + IdleJoins.first_patience + 1, "(a1 b1 c3), and a9 with those that came"
 
 
 def test_auto_waits_for_a_while() -> None:

@@ -25,7 +25,7 @@ takes it away, has to `stop` first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,6 +54,7 @@ class _Place:
 
     def __post_init__(self) -> None:
         self.below_ids = {id(node) for node in self.below}
+        self.nodes_below = {id(node) for join in self.below for node in (join, join.left, join.right)}
 
     @property
     def is_eager_empty(self) -> bool:
@@ -67,7 +68,8 @@ class _Place:
 class IdleJoins:
     """Which joins of one plan are idle. If `is_adaptive`, an eager side has to be empty for a while first."""
 
-    #: For how many chunks it has to be empty at first. Each time that a row comes after all, it is doubled.
+    #: For how many chunks it has to be empty at first. Each time that a row comes after all, it is doubled. Also if it
+    #: is not adaptive, as long as something waits below: that would be filled in with more than can be used.
     first_patience = 16
 
     def __init__(self, joins: Sequence[JoinNode], windows: Sequence[BaseWindow], is_adaptive: bool):
@@ -124,22 +126,26 @@ class IdleJoins:
 
     # Between chunks --------------------------------------------------------------------------------------------------
 
-    def begin(self, since: Mapping[int, int] | None) -> list[JoinNode]:
-        """Find joins that are idle from now on; the joins below them, where nothing may wait any more."""
-        begun: list[JoinNode] = []
+    def begin(self, since: Mapping[int, int] | None, waiting: Set[int] = frozenset()) -> Set[int]:
+        """Find joins that are idle from now on; the nodes below them by their ids, where nothing may wait any more.
+
+        `waiting` are the ids of the nodes of which something waits.
+        """
+        begun: set[int] = set()
         covered: set[int] = set()
         for place in self._places:
             if id(place.join) in covered:
                 continue
             if place.firsts is None:
                 place.empty_for = place.empty_for + 1 if place.is_eager_empty else 0
-                if place.empty_for <= place.patience:
+                least = 0 if place.nodes_below.isdisjoint(waiting) else self.first_patience
+                if place.empty_for <= max(place.patience, least):
                     continue
                 for lower in [other for other in self._idle.values() if id(other.join) in place.below_ids]:
                     self._end(lower, tails_of(self._windows), since)
                 place.firsts = {number: self._windows[number].tail for number in place.top.inputs}
                 self._idle[id(place.join)] = place
-                begun += place.below
+                begun |= place.nodes_below
             covered |= place.below_ids
         return begun
 

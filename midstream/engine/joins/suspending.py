@@ -314,7 +314,7 @@ class Suspender:
 
     def _find_idle(self, since: Mapping[int, int] | None) -> None:
         """Find joins that are idle from now on; what waits below them has to go on without anybody looking at it."""
-        below = {id(node) for join in self.idle.begin(since) for node in (join, join.left, join.right)}
+        below = self.idle.begin(since, {id(waiting.node) for waiting in self._asking() if len(waiting)})
         if below:
             self._let_go([waiting for waiting in self._asking() if id(waiting.node) in below], since)
 
