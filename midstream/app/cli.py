@@ -276,7 +276,11 @@ def bench_memory(
 @bench_app.command("demand")
 def bench_demand(
     window: Annotated[
-        int, typer.Option(min=100, help="Rows a stream in a window of the cliques; that of the others is five times.")
+        int,
+        typer.Option(
+            min=100,
+            help="Rows a stream in a window of the cliques; that of the others is five times, in large batches fifty.",
+        ),
     ] = 1_200,
     rounds: Annotated[int, typer.Option(min=1, help="How often to measure; the median counts.")] = 3,
 ) -> None:

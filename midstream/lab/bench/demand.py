@@ -1,9 +1,10 @@
 """What demand saves, and what it costs where there is nothing to save.
 
-Three workloads, each in batches of 50 rows a stream:
+Three workloads, in batches of 50 rows a stream:
 
 * the cliques of paper 003 by bushy plans, joined by hash, and by nested loops with checks by index;
-* a common key by a left-deep plan, five rows a key in the first three windows, one for a tenth of the keys in the last;
+* a common key by a left-deep plan, five rows a key in the first three windows, one for a tenth of the keys in the last,
+  and the same in batches of 2,000 rows, where joins and not calls take the time;
 * a common key of which every window has every row's partner, so that nothing can be saved.
 
 Contenders take turns batch by batch in one process on one core, in an order drawn anew for each batch. Counted is what
@@ -34,7 +35,7 @@ from midstream.lab.workload import batches
 from midstream.state.indexes import Ints
 
 Batches = Sequence[dict[str, pa.Table]]
-_BATCH = 50
+_BATCH, _LARGE_BATCH = 50, 2_000
 _HASH = Tree()
 _STREAMS = "abcd"
 #: Windows of rows with a common key, the first of which is not measured.
@@ -114,6 +115,7 @@ def run(window: int = 1_200, rounds: int = 3, console: Console | None = None) ->
     targets.append(Target("common key, few in the last stream: times fewer combinations", fewer, 8.0, False))
     faster = found[OFF].seconds / found[ON].seconds
     targets.append(Target("common key, few in the last stream: times the throughput", faster, 3.0, False))
+    _measure(_rare_key(50 * window, _LARGE_BATCH), rounds, console, table)
     found = _measure(_full_key(5 * window), rounds, console, table)
     cost = found[AUTO].seconds / found[OFF].seconds
     targets.append(Target("nothing to save: times the processor time with auto", cost, 1.05, True))
@@ -132,14 +134,14 @@ def _clique(streams: int, window: int) -> Scenario:
     return Scenario(name, streams_of.query, plan, cut, window // _BATCH, contenders)
 
 
-def _rare_key(window: int) -> Scenario:
+def _rare_key(window: int, batch: int = _BATCH) -> Scenario:
     """Five rows a key in each window of the first three streams; the last has one for a tenth of the keys."""
     rng = np.random.default_rng(5)
     keys = window // 5
     once = np.arange(window) % keys
     orders = {name: np.concatenate([rng.permutation(once) for _ in range(_WINDOWS)]) for name in "abc"}
     rare = np.concatenate([rng.permutation(keys // 10) for _ in range(_WINDOWS)])
-    return _common_key("common key, few in the last", orders, rare, window)
+    return _common_key(f"common key, few in the last, batches of {batch:,}", orders, rare, window, batch)
 
 
 def _full_key(window: int) -> Scenario:
@@ -147,10 +149,10 @@ def _full_key(window: int) -> Scenario:
     rng = np.random.default_rng(7)
     orders = {name: np.concatenate([rng.permutation(window) for _ in range(_WINDOWS)]) for name in "abc"}
     last = np.concatenate([rng.permutation(window) for _ in range(_WINDOWS)])
-    return _common_key("common key in all", orders, last, window)
+    return _common_key("common key in all", orders, last, window, _BATCH)
 
 
-def _common_key(name: str, orders: dict[str, Ints], last: Ints, window: int) -> Scenario:
+def _common_key(name: str, orders: dict[str, Ints], last: Ints, window: int, batch: int) -> Scenario:
     """Rows of several windows; those of the last stream are spread evenly over the same time."""
     inputs = ", ".join(f"{stream} [RANGE {window - 1} MICROSECONDS]" for stream in _STREAMS)
     text = f"SELECT a.v AS av, d.v AS dv FROM {inputs} WHERE a.k = b.k AND b.k = c.k AND c.k = d.k"
@@ -163,12 +165,12 @@ def _common_key(name: str, orders: dict[str, Ints], last: Ints, window: int) -> 
     tables["d"] = pa.table([last, times % 1_000, times], schema=_SCHEMA)
     cut = [
         {
-            stream: table.slice(begin // (step if stream == "d" else 1), _BATCH // (step if stream == "d" else 1))
+            stream: table.slice(begin // (step if stream == "d" else 1), batch // (step if stream == "d" else 1))
             for stream, table in tables.items()
         }
-        for begin in range(0, rows, _BATCH)
+        for begin in range(0, rows, batch)
     ]
-    return Scenario(name, query, "(((a b) c) d)", cut, window // _BATCH, (OFF, ON, AUTO))
+    return Scenario(name, query, "(((a b) c) d)", cut, window // batch, (OFF, ON, AUTO))
 
 
 def _measure(scenario: Scenario, rounds: int, console: Console, table: Table) -> dict[Contender, Measurement]:
