@@ -105,7 +105,7 @@ def compare(shape: Small, seed: int) -> int:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_results_are_the_same(shape: Small) -> None:
-    assert sum(compare(shape, seed) for seed in range(8)) > 100
+    assert sum(compare(shape, seed) for seed in range(5)) > 100
 
 
 @pytest.mark.slow

@@ -65,7 +65,8 @@ def test_stairs_follow_the_router_by_the_engines_strategy(strategy: str, wanted:
     engine = make_engine("stairs", strategy=strategy)
     assert run(engine) == wanted and engine.routing.changes > 0
     assert engine.migration is None  # what a router does has no record
-    assert engine.stats().work.rows_moved > 0
+    # The router turns before much is lost: to move a slice would not pay.
+    assert (engine.stats().work.rows_moved > 0) == (strategy != "staged")
 
 
 @pytest.mark.parametrize("executor", ROUTED)
