@@ -244,7 +244,7 @@ class Entrance:
             own = np.empty(0, np.int64) if reasons is None else reasons[waiting]
             hidden.hide(select_rows(rows, waiting), own, horizon)
             self._counts.hidden += len(waiting)
-        return rows if reasons is None or len(waiting) == 0 else select_rows(rows, np.flatnonzero(reasons == NO_REASON))
+        return rows if reasons is None else select_rows(rows, np.flatnonzero(reasons == NO_REASON))
 
     def _find_reasons(self, number: int, rows: WindowRows, chunk: IndexedChunk) -> Ints:
         """For each row of an input, the first edge for which it has no partner, and has to wait from now on."""
