@@ -102,6 +102,8 @@ def _decimal(text: str, value: Decimal) -> Literal:
     precision = max(len(digits) + max(exponent, 0), scale)
     if precision > DECIMAL_DIGITS:
         raise QueryError(f"'{text}' has too many digits; a number has at most {DECIMAL_DIGITS}")
+    # A decimal has no negative zero: as a double, too, -0.0 is 0.0.
+    value = value if value else value.copy_abs()
     return Literal(Decimal(int(value)) if exponent > 0 else value, pa.decimal128(precision, scale))
 
 

@@ -18,6 +18,7 @@ there under these numbers. What stands above the joins is told by the branches a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -46,10 +47,26 @@ class Column:
 
 @dataclass(frozen=True)
 class Literal:
-    """A constant; `value` is a Python value that `pa.scalar(value, type)` takes, or None."""
+    """A constant; `value` is a Python value that `pa.scalar(value, type)` takes, or None.
+
+    >>> Literal(0.0, pa.float64()) == Literal(-0.0, pa.float64())
+    False
+    """
 
     value: object
     type: pa.DataType
+
+    # Python takes 0.0 and -0.0 for equal, and of equal expressions one is computed.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[object, ...]:
+        value = self.value
+        return self.type, value, isinstance(value, float) and math.copysign(1, value) < 0
 
 
 #: Arrow arrays of the arguments, all of one length -> an Arrow array of the results.

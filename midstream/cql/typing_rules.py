@@ -113,8 +113,11 @@ def unary_number(name: str, args: Sequence[Expr]) -> Expr:
         raise _no_operator(name, args, "a number or an interval")
     a = coerce(a, result)
     if name == "negate" and isinstance(a, Literal):
-        if isinstance(a.value, float | Decimal):
+        if isinstance(a.value, float):
             return Literal(-a.value, result)
+        if isinstance(a.value, Decimal):
+            # A minus would round to 28 digits.
+            return Literal(a.value.copy_negate() if a.value else a.value, result)
         if isinstance(a.value, int) and _fits(-a.value, result):
             return Literal(-a.value, result)
     return Call(name, (a,), result)
