@@ -158,7 +158,10 @@ def make_plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def are_equal(values: pa.Array, others: pa.Array) -> NDArray[np.bool_]:
     """Which values of a type with hashed codes are equal. A null means nothing: codes tell nulls apart."""
-    if pat.is_decimal128(values.type):  # Arrow does not compare those with a negative scale
+    type = values.type
+    if pat.is_decimal(type) and not pat.is_decimal256(type):  # Arrow does not compare those with a negative scale
+        if not pat.is_decimal128(type):
+            values, others = (side.cast(coded_type(type)) for side in (values, others))
         return np.asarray((pair_words(values) == pair_words(others)).all(axis=1) | ~_are_valid(values), np.bool_)
     same = pc.fill_null(pc.equal(values, others), True)
     return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_)
