@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
+from midstream.engine.routing.classes import KeyClasses
+from midstream.engine.routing.content import Content
 from midstream.engine.routing.cost import Cost
 from midstream.engine.routing.counts import HALF_LIFE
 from midstream.engine.routing.cumulative import Cumulative
 from midstream.engine.routing.edges import Edge
 from midstream.engine.routing.fixed import Fixed
 from midstream.engine.routing.lottery import Lottery
-from midstream.engine.routing.policy import Field, Policy
+from midstream.engine.routing.policy import Decision, Field, Policy
 from midstream.engine.routing.rank import Rank
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.router import Router
+from midstream.plan.notation import parse_plan
 
 # r - s - t - u
 EDGES = (Edge(0, 1), Edge(1, 2), Edge(2, 3))
@@ -225,3 +229,17 @@ def test_the_plan_holds_until_every_edge_was_seen(policy: Policy) -> None:
     rates.settle(EDGES, SIZES)
     router.decide()
     assert router.decision.weights == (router.field.by_plan,)
+
+
+def test_shares_are_those_of_the_classes_that_were_decided_on() -> None:
+    """Classes may be made anew while nobody decides: a plan that gets no rows keeps to those that it has."""
+    rates = make_rates()
+    router = Router(Content(), make_field(), rates)
+    two = KeyClasses(0, bounds=(10,))
+    router.decision, router.orders = Decision((router.field.by_plan,) * 2, two), router.orders * 2
+    rates.by_class.see(0, np.arange(500, dtype=np.int64), are_numbers=True)
+    assert len(rates.by_class.classes[0]) > 2
+    assert router.shares == pytest.approx([0.02, 0.98]) and router.largest_class == 1
+    plan = parse_plan("(((r s) t) u)", "rstu")
+    report = router.report(plan, EDGES, lambda start, number: str(router.orders[number]))
+    assert len(report.streams) == 8

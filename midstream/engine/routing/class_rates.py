@@ -70,10 +70,9 @@ class ClassRates:
         count = self._counts.get((key_class, direction, number))
         return None if count is None else count.settled
 
-    def shares(self, key_class: int) -> list[float]:
-        """The share of each class in the codes that were sampled lately."""
-        classes = self.classes[key_class]
-        counts = np.bincount(classes.of_codes(self._codes[key_class]), minlength=len(classes))
+    def shares(self, classes: KeyClasses) -> list[float]:
+        """The share of each class, which need not be one of the newest, in the codes that were sampled lately."""
+        counts = np.bincount(classes.of_codes(self._codes[classes.key_class]), minlength=len(classes))
         shares: list[float] = (counts / counts.sum()).tolist()
         return shares
 

@@ -41,7 +41,7 @@ class Router:
     @property
     def shares(self) -> Sequence[float]:
         """The share of each class."""
-        return [1.0] if self.classes is None else self._rates.by_class.shares(self.classes.key_class)
+        return [1.0] if self.classes is None else self._rates.by_class.shares(self.classes)
 
     @property
     def largest_class(self) -> int:
