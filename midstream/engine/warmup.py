@@ -118,7 +118,7 @@ def _wake_rows() -> None:
     by_key.wake(ring, ids, intervals, reasons, 0)
     by_key.count_partners(ring, ids, intervals, ids - 1, 1, np.zeros(4, np.int64))
     of_pairs = ring._replace(members=np.zeros((64, 2), np.int64))
-    by_key.find_same(of_pairs, ids, Combos(np.column_stack((ids, ids)), *intervals), np.zeros(4, np.bool_))
+    by_key.find_same(of_pairs, ids, np.column_stack((ids, ids)), 0, np.zeros(4, np.bool_))
     by_range.insert(1, ids, *intervals)
     by_range.find_partners(ring, intervals, intervals, np.zeros(4, np.bool_))
     by_range.wake(ring, intervals, intervals, reasons, 0)

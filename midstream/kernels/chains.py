@@ -255,21 +255,20 @@ def claim(chains, head, keys, mark, states, base):
 
 
 @kernel
-def find_same(chains, ring, keys, combos, found):
-    """Set ``found[i]`` if an entry has key i and the rows of combination i, and does not end before that does.
+def find_same(chains, ring, keys, rows, horizon, found):
+    """Set ``found[i]`` if an entry has key i and the rows of combination i, and did not end before the horizon.
 
-    One that does was evicted, or is dead and names a row whose id another one has now.
+    One that did was evicted, or is dead and names a row whose id another one has now.
     """
     buckets, slots, seed = chains
     secrets = secrets_of(seed)
     slot_mask = slots.shape[0] - 1
-    rows, _, ends = combos
     width = rows.shape[1]
     for i in range(keys.size):
         entry = newest_entry(buckets, bucket_hash(keys[i], secrets))
         while entry >= ring.head and not found[i]:
             slot = entry & slot_mask
-            is_same = slots[slot, 0] == keys[i] and slots[slot, 2] >= ends[i]
+            is_same = slots[slot, 0] == keys[i] and slots[slot, 2] >= horizon
             for column in range(width):
                 is_same = is_same and ring.members[slot, column] == rows[i, column]
             found[i] = is_same

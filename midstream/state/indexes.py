@@ -18,6 +18,7 @@ from midstream.kernels.types import (
     AFRESH,
     COUNT,
     CURSOR_CELLS,
+    EARLIEST,
     FIRST_ID,
     NEXT,
     NO_ID,
@@ -153,9 +154,9 @@ class HashIndex:
         buckets, slots, seed = self._chains
         return (buckets, slots, seed), head
 
-    def find_same(self, ring: Ring, keys: Ints, combos: Combos, found: Flags) -> None:
-        """Set those flags whose combination has the key and the rows of an entry that does not end before it."""
-        chains.find_same(self._chains, ring, keys, combos, found)
+    def find_same(self, ring: Ring, keys: Ints, rows: Ints, horizon: int, found: Flags) -> None:
+        """Set those flags whose combination has the key and the rows of an entry that ends at the horizon or later."""
+        chains.find_same(self._chains, ring, keys, rows, max(horizon, EARLIEST), found)
 
     def split_by_partner(self, ring: Ring, keys: Ints, intervals: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
         """The places of the rows that have a partner, as in `find_partners`, and of those that have none."""

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -171,9 +170,8 @@ def take_the_dead_for_the_living(patch: pytest.MonkeyPatch) -> None:
     """An entry that waited and is dead counts for the combination whose ids it has by now."""
     has = Waiting.has
 
-    def has_any(waiting: Waiting, delta: Delta) -> Any:
-        ends = np.full(len(delta), EARLIEST)
-        return has(waiting, delta.with_combos(delta.combos._replace(ends=ends)))
+    def has_any(waiting: Waiting, delta: Delta, horizon: int) -> Any:
+        return has(waiting, delta, EARLIEST)
 
     patch.setattr(Waiting, "has", has_any)
 

@@ -25,7 +25,7 @@ from midstream.migrate import STRATEGIES
 from midstream.state.row_set import RowSet
 
 from ..eager import eager
-from ..evictions import evict_some
+from ..evictions import evict_some, trees_of
 from ..limits import Limits, tight
 from ..restless import restless
 from .audit import OFTEN, Count, audit, audit_waiting, executor_of
@@ -195,6 +195,22 @@ def test_what_waits_outlasts_a_migration(strategy: str) -> None:
     engine.migrate("d (c (b a))" if strategy == "pause-drain-resume" else "((b a) d) c", strategy)
     assert results(engine.push({"d": row(3, 1, a=1, b=1, c=1)})) == [(1, 1, 1, 3)]
     assert results(engine.push({"d": row(4, 2, a=1, b=1, c=1)})) == [(1, 1, 1, 4)]
+
+
+@pytest.mark.parametrize("strategy", [strategy.name for strategy in STRATEGIES if strategy.runs_beside])
+def test_what_waits_in_the_old_plan_is_not_filled_in(strategy: str) -> None:
+    """Beside the new plan it may end earlier than the same combination of the windows does."""
+    engine = make_clique("((a b) c) d")
+    make_no_join_idle(engine)
+    engine.migrate("((d c) b) a", strategy)
+    rows = {"a": row(1, 10, b=1, c=1, d=1), "b": row(1, 10, a=1, c=1, d=1), "c": row(1, 10, a=1, b=1, d=1)}
+    engine.push({**rows, "d": row(1, 10, a=1, b=2, c=1) + row(2, 10, a=2, b=1, c=1)})
+    assert counts(engine)[0] > 0
+    for executor in trees_of(engine._pipeline.executor):
+        for node in executor.joins():
+            if node.state is not None:
+                executor.evict_all(node)
+    assert results(engine.push({"d": row(3, 11, a=1, b=1, c=1)})) == [(1, 1, 1, 3)]
 
 
 def test_what_waits_outlasts_a_restart() -> None:

@@ -295,6 +295,7 @@ class Suspender:
 
     def purge(self, horizon: int, since: Mapping[int, int] | None) -> None:
         """Forget what can never match any more, and have what waits go on where that has ceased to pay."""
+        self._prober.open.horizon = horizon
         is_review_due = self._is_adaptive and self._reviewer.count_chunk()
         if self.is_busy:
             heads = heads_of(self._windows)

@@ -164,10 +164,11 @@ class Waiting:
         keys = self._path.keys(waits) if split.keys is None else split.keys[split.lacking]
         self.state.store(waits.combos, {self._path.signature: keys})
 
-    def has(self, delta: Delta) -> Mask:
-        """Which of these combinations of the node, or of others with the same interval that contain them, wait here."""
+    def has(self, delta: Delta, horizon: int) -> Mask:
+        """Which of these combinations of the node wait here, whatever their intervals; what ended earlier is dead."""
         found = np.zeros(len(delta), np.bool_)
-        self._path.index(self.state).find_same(self.state.ring(), self._path.keys(delta), delta.combos, found)
+        index, keys = self._path.index(self.state), self._path.keys(delta)
+        index.find_same(self.state.ring(), keys, delta.combos.rows, horizon, found)
         return found
 
     def take(self, arrived: Delta) -> Combos:
