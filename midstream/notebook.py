@@ -16,7 +16,7 @@ from midstream.engine.executors.registry import executor_names
 from midstream.engine.stats import EngineStats, StateStats
 from midstream.migrate.record import Migration
 from midstream.plan.nodes import JOIN, Leaf, Node, OperatorNode, SetNode, children_of, symbol_of
-from midstream.plan.picture import AMBER, Card, draw_picture
+from midstream.plan.svg_drawing import AMBER, Card, draw_picture
 from midstream.plan.tree import Plan
 
 

@@ -21,7 +21,7 @@ from midstream.engine.life import Life, problem_text
 from midstream.engine.memory.limit import read_limit
 from midstream.engine.push_loop import Checked, PushLoop
 from midstream.engine.routing.choice import RoutingRecord
-from midstream.engine.routing.fixed import Fixed
+from midstream.engine.routing.policies.fixed import Fixed
 from midstream.engine.routing.policy import Policy
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.report import RoutingReport
@@ -32,7 +32,7 @@ from midstream.engine.stats import EngineStats
 from midstream.engine.warmup import warm_up
 from midstream.errors import EngineError, PlanError
 from midstream.migrate import STRATEGIES, Migration, Strategy, find_strategy
-from midstream.migrate.jisc import JustInTime
+from midstream.migrate.strategies.jisc import JustInTime
 from midstream.migrate.under_way import Migrations
 from midstream.notebook import engine_html, engine_line
 from midstream.options import EngineKeywords, EngineOptions, choose_plan, require_query, spell_out_keywords

@@ -11,7 +11,7 @@ from midstream.engine.joins.gauge import Gauge
 from midstream.engine.joins.idling import IdleJoins
 from midstream.engine.joins.reviewing import Reviewer
 from midstream.engine.routing.class_rates import ClassRates
-from midstream.engine.routing.content import Content
+from midstream.engine.routing.policies.content import Content
 from midstream.engine.routing.policy import Field
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.trees import TreeSearch

@@ -9,7 +9,7 @@
 from midstream.adapt.estimate import Estimate, MigrationEstimate, StateChange, estimate
 from midstream.adapt.load import InputLoad, Load
 from midstream.adapt.measure import Measured, measure
-from midstream.adapt.zhu import Costs
+from midstream.adapt.strategy_costs import Costs
 
 __all__ = [
     "Costs",

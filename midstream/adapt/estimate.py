@@ -19,13 +19,13 @@ from typing import Literal
 
 from midstream.adapt.load import Inputs
 from midstream.adapt.measure import Measured, find_lag
-from midstream.adapt.zhu import moving_state_length
+from midstream.adapt.strategy_costs import moving_state_length
 from midstream.cql.model import Query
 from midstream.engine.executors.registry import find_executor
 from midstream.engine.joins.comparison import Fate
 from midstream.engine.transition import Proposal
 from midstream.migrate import STRATEGIES, CostModel, Strategy
-from midstream.migrate.jisc import HOLES_PER_ROW, LEAST_HOLES
+from midstream.migrate.strategies.jisc import HOLES_PER_ROW, LEAST_HOLES
 from midstream.plan.nodes import Join
 from midstream.plan.tree import Plan, is_kept_for_operator
 

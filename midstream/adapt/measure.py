@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from midstream.adapt.load import InputLoad, Inputs, Load
 from midstream.adapt.sample import Moment, Sample
-from midstream.adapt.zhu import Costs
+from midstream.adapt.strategy_costs import Costs
 from midstream.cql.model import Query
 from midstream.errors import EngineError
 from midstream.plan.tree import Plan

@@ -22,7 +22,7 @@ from midstream.app.soak_processes import MARK, find_processes, measure_memory
 from midstream.engine.executors.tree import Tree
 from midstream.errors import SparkError
 from midstream.migrate import STRATEGIES
-from midstream.migrate.pause_drain_resume import PauseDrainResume
+from midstream.migrate.strategies.pause_drain_resume import PauseDrainResume
 
 _GONE_SECONDS = 60.0
 _END_SECONDS = 900.0

@@ -25,7 +25,7 @@ from midstream.engine.joins.filling import store
 from midstream.engine.joins.nodes import JoinNode
 from midstream.engine.transition import Proposal, Situation
 from midstream.migrate import Transition
-from midstream.migrate.parallel_track import Parallel, ParallelTrack
+from midstream.migrate.strategies.parallel_track import Parallel, ParallelTrack
 from midstream.state import rings
 from midstream.state.join_state import Access, JoinState, Signature
 

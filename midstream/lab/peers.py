@@ -13,8 +13,8 @@ from midstream.engine.lane import Lane
 from midstream.engine.transition import Situation
 from midstream.errors import EngineError
 from midstream.migrate import Options, Strategy, Transition
-from midstream.migrate.parallel_track import Parallel, ParallelTrack
 from midstream.migrate.record import Recorder, Running
+from midstream.migrate.strategies.parallel_track import Parallel, ParallelTrack
 from midstream.plan import read_plan
 from midstream.state.window import Renumbering
 

@@ -20,9 +20,9 @@ from midstream.engine.executors.protocol import ExecutorKind
 from midstream.lab.answers import Digest, digest_of, require_same
 from midstream.lab.peers import CombinedTrack, migrate_by
 from midstream.migrate import Options, Strategy
-from midstream.migrate.jisc import JustInTime
-from midstream.migrate.moving_state import MovingState
-from midstream.migrate.parallel_track import ParallelTrack
+from midstream.migrate.strategies.jisc import JustInTime
+from midstream.migrate.strategies.moving_state import MovingState
+from midstream.migrate.strategies.parallel_track import ParallelTrack
 
 Batch = Mapping[str, pa.Table]
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from midstream.engine.executors.protocol import Executor
 from midstream.engine.lane import Lane
 from midstream.errors import EngineError, find_named, shown
-from midstream.migrate.jisc import JustInTime
 from midstream.migrate.options import OPTIONS, Option, Options
 from midstream.migrate.record import Recorder
+from midstream.migrate.strategies.jisc import JustInTime
 from midstream.migrate.strategy import Strategy, Transition
 from midstream.plan.tree import Plan
 

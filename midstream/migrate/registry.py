@@ -1,14 +1,14 @@
-"""All strategies. A new one is a file beside this one and an entry here."""
+"""All strategies. A new one is a file in `strategies` and an entry here."""
 
 from __future__ import annotations
 
 from midstream.engine.executors.protocol import ExecutorKind
-from midstream.migrate.genmig import GenMig, GenMigReferencePoint
-from midstream.migrate.jisc import JustInTime
-from midstream.migrate.moving_state import MovingState
-from midstream.migrate.parallel_track import ParallelTrack
-from midstream.migrate.pause_drain_resume import PauseDrainResume
-from midstream.migrate.staged import Staged
+from midstream.migrate.strategies.genmig import GenMig, GenMigReferencePoint
+from midstream.migrate.strategies.jisc import JustInTime
+from midstream.migrate.strategies.moving_state import MovingState
+from midstream.migrate.strategies.parallel_track import ParallelTrack
+from midstream.migrate.strategies.pause_drain_resume import PauseDrainResume
+from midstream.migrate.strategies.staged import Staged
 from midstream.migrate.strategy import Strategy
 
 #: All that users can name; the first is the default.

@@ -9,8 +9,8 @@ from midstream.engine.executors.registry import check_can_evict
 from midstream.engine.pipeline import Pipeline
 from midstream.errors import EngineError, shown
 from midstream.migrate import begin
-from midstream.migrate.jisc import JustInTime
 from midstream.migrate.record import Listener, Migration, Recorder, Running
+from midstream.migrate.strategies.jisc import JustInTime
 from midstream.migrate.strategy import Strategy, Transition
 from midstream.plan.tree import Plan
 

@@ -49,7 +49,7 @@ from midstream.plan.nodes import (
     notation_of,
     post_order,
 )
-from midstream.plan.picture import draw_picture
+from midstream.plan.svg_drawing import draw_picture
 
 
 @dataclass(frozen=True)

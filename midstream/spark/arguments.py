@@ -22,7 +22,7 @@ from midstream.engine.routing.policy import Policy
 from midstream.errors import EngineError, InputError, QueryError, SparkError, did_you_mean, shown
 from midstream.migrate import DEFAULT_STRATEGY, STRATEGIES
 from midstream.migrate.begin import find_strategy
-from midstream.migrate.jisc import JustInTime
+from midstream.migrate.strategies.jisc import JustInTime
 from midstream.options import EngineOptions
 from midstream.plan import default_plan, read_plan
 

@@ -7,7 +7,7 @@ import pytest
 
 import midstream as ms
 from midstream.adapt import estimate, measure
-from midstream.adapt.zhu import moving_state_length
+from midstream.adapt.strategy_costs import moving_state_length
 from midstream.migrate import STRATEGIES
 from midstream.plan import Plan, parse_plan
 from tests.adapt.streams import Streams, between, run_to

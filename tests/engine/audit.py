@@ -25,7 +25,7 @@ from midstream.engine.joins.waiting import Waiting
 from midstream.kernels import rings as kernels
 from midstream.kernels.boxes import FILLING, MISSING
 from midstream.kernels.types import EVICTED, LARGEST
-from midstream.migrate.jisc import Filling
+from midstream.migrate.strategies.jisc import Filling
 from midstream.state.indexes import HashIndex, Ints
 from midstream.state.missing import Box
 from midstream.state.window import BaseWindow

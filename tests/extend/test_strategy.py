@@ -8,9 +8,9 @@ import midstream as ms
 from midstream.adapt import estimate
 from midstream.engine.executors.protocol import Executor
 from midstream.migrate import BUDGET, STRATEGIES, CostModel, Strategy, Transition
-from midstream.migrate.jisc import JustInTime
-from midstream.migrate.moving_state import MovingState
 from midstream.migrate.record import UNFILLED_ROWS
+from midstream.migrate.strategies.jisc import JustInTime
+from midstream.migrate.strategies.moving_state import MovingState
 from midstream.plan import parse_plan
 
 from ..migrate.changes import MIXED

@@ -7,7 +7,7 @@ import pytest
 import midstream as ms
 from midstream.lab.experiments.jisc_streams import Streams
 from midstream.lab.peers import CombinedTrack, migrate_by
-from midstream.migrate.parallel_track import ParallelTrack
+from midstream.migrate.strategies.parallel_track import ParallelTrack
 
 
 @pytest.mark.parametrize(("joins", "windows"), [(1, 1), (2, 2), (4, 2)])

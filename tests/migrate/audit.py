@@ -13,7 +13,7 @@ import midstream as ms
 from midstream.engine.executors.tree import TreeExecutor
 from midstream.engine.joins.nodes import JoinNode
 from midstream.kernels.boxes import MISSING
-from midstream.migrate.jisc import Filling
+from midstream.migrate.strategies.jisc import Filling
 from midstream.state import rings
 from midstream.state.missing import Box
 from midstream.state.window import BaseWindow

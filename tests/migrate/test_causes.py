@@ -7,7 +7,7 @@ import pytest
 
 import midstream as ms
 from midstream.engine.executors.tree import TreeExecutor
-from midstream.migrate.jisc import Filling
+from midstream.migrate.strategies.jisc import Filling
 from midstream.state.join_state import JoinState
 from midstream.state.missing import Box, Cause, Missing
 

@@ -9,7 +9,7 @@ import pytest
 
 import midstream as ms
 from midstream.engine.executors.tree import TreeExecutor
-from midstream.migrate.jisc import Filling
+from midstream.migrate.strategies.jisc import Filling
 
 SCHEMA = pa.schema({"a": pa.int64(), "b": pa.int64(), "ts": pa.int64()})
 STREAMS = ("r", "s", "t", "u")

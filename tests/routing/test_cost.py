@@ -9,8 +9,8 @@ from itertools import permutations
 import pytest
 
 from midstream.engine.routing.arrivals import Arrivals
-from midstream.engine.routing.cost import Cost, Trees
 from midstream.engine.routing.edges import Edge
+from midstream.engine.routing.policies.cost import Cost, Trees
 from midstream.engine.routing.policy import Field
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.router import Router

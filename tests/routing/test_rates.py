@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from midstream.engine.routing.classes import KeyClasses
-from midstream.engine.routing.content import Content
-from midstream.engine.routing.cost import Cost
 from midstream.engine.routing.counts import HALF_LIFE
-from midstream.engine.routing.cumulative import Cumulative
 from midstream.engine.routing.edges import Edge
-from midstream.engine.routing.fixed import Fixed
-from midstream.engine.routing.lottery import Lottery
+from midstream.engine.routing.policies.content import Content
+from midstream.engine.routing.policies.cost import Cost
+from midstream.engine.routing.policies.cumulative import Cumulative
+from midstream.engine.routing.policies.fixed import Fixed
+from midstream.engine.routing.policies.lottery import Lottery
+from midstream.engine.routing.policies.rank import Rank
 from midstream.engine.routing.policy import Decision, Field, Policy
-from midstream.engine.routing.rank import Rank
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.router import Router
 from midstream.plan.notation import parse_plan

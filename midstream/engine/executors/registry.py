@@ -10,7 +10,7 @@ from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.stems import Stems
 from midstream.engine.executors.tree import Tree
 from midstream.engine.routing.choice import Moves, RoutingChoice, RoutingRecord
-from midstream.engine.routing.cost import Cost
+from midstream.engine.routing.policies.cost import Cost
 from midstream.engine.routing.policy import Policy
 from midstream.engine.routing.rates import MatchRates
 from midstream.engine.routing.registry import find_policy

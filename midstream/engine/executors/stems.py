@@ -24,8 +24,8 @@ from midstream.engine.joins.nodes import add_indexes
 from midstream.engine.joins.routes import Route
 from midstream.engine.routing.choice import RoutingChoice
 from midstream.engine.routing.edges import choose_edges, find_edges
+from midstream.engine.routing.policies.rank import Rank
 from midstream.engine.routing.policy import Field
-from midstream.engine.routing.rank import Rank
 from midstream.engine.routing.report import RoutingReport
 from midstream.engine.routing.router import Order, Router
 from midstream.engine.routing.ways import Ways

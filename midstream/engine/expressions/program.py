@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from midstream.cql.model import Call, Cast, Column, Expr, Literal, columns_of
 from midstream.cql.typing_types import family
-from midstream.engine.expressions import decimals, given, numbers, predicates, strings, times
+from midstream.engine.expressions import decimals, numbers, predicates, strings, times, user_functions
 from midstream.engine.expressions.casts import conversion
 from midstream.engine.expressions.limits import limit_kernel
 from midstream.engine.expressions.vectors import Kernel, Value, computed_in, constant, reader, writer
@@ -205,7 +205,7 @@ def _kernel(expr: Call | Cast) -> Kernel:
     if isinstance(expr, Cast):
         return conversion(expr.operand.type, expr.type)
     if expr.compute is not None:
-        return given.kernel_of(expr)
+        return user_functions.kernel_of(expr)
     by_decimals = expr.function in _DECIMAL_KERNELS and family(expr.args[0].type) == "decimal"
     return (_DECIMAL_KERNELS if by_decimals else _KERNELS)[expr.function](expr)
 

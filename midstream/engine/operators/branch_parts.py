@@ -23,10 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from midstream.cql.model import OF_BRANCHES, Column, Combination, Expr, Grouping, Literal, Output, Query
-from midstream.engine.operators.combined import Combined
 from midstream.engine.operators.group_parts import groups_of_parts
 from midstream.engine.operators.results import times_of
 from midstream.engine.operators.rounds import ALL_STEPS, PartsToSpread, Round, Values, values_in
+from midstream.engine.operators.set_operations import Combined
 from midstream.engine.operators.stepped import Operator, make_operator
 from midstream.kernels.types import EARLIEST, LARGEST
 from midstream.state.meter import Meter

@@ -22,11 +22,11 @@ import pyarrow as pa
 from midstream.cql.model import Query
 from midstream.engine.input.watermark import NONE_YET
 from midstream.engine.joins.combos import select, split_by_inputs
-from midstream.engine.operators.combined import Adder, Combined
 from midstream.engine.operators.distinct import Distinct
 from midstream.engine.operators.grouped import Grouped
 from midstream.engine.operators.results import Projection
 from midstream.engine.operators.runs import Runs
+from midstream.engine.operators.set_operations import Adder, Combined
 from midstream.engine.operators.stage import StoredStage
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import LARGEST, Combos

@@ -14,7 +14,7 @@ of it is theirs: EddyJoins and STAIRs stay on a spanning tree, SteMs take any ed
 | `sampling` | some rows of each chunk probe the base windows, for the rates |
 | `policy` | what a policy is given, and what it says |
 | `arrivals` | which share of the rows is of which input |
-| `fixed`, `rank`, `cost`, `cumulative`, `lottery`, `content` | the policies, one a file |
+| `policies/` | the policies, one a file: `fixed`, `rank`, `cost`, `cumulative`, `lottery`, `content` |
 | `registry` | all of them by name |
 | `trees` | which spanning tree is worth going over to |
 | `router` | asks a policy once a chunk, and tells when the answer has changed |

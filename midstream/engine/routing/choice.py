@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from midstream.engine.routing.fixed import Fixed
+from midstream.engine.routing.policies.fixed import Fixed
 from midstream.engine.routing.policy import Policy
 from midstream.engine.routing.rates import MatchRates
 

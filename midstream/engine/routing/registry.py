@@ -1,14 +1,14 @@
-"""All policies. A new one is a file beside this one and an entry here."""
+"""All policies. A new one is a file in `policies` and an entry here."""
 
 from __future__ import annotations
 
-from midstream.engine.routing.content import Content
-from midstream.engine.routing.cost import Cost
-from midstream.engine.routing.cumulative import Cumulative
-from midstream.engine.routing.fixed import Fixed
-from midstream.engine.routing.lottery import Lottery
+from midstream.engine.routing.policies.content import Content
+from midstream.engine.routing.policies.cost import Cost
+from midstream.engine.routing.policies.cumulative import Cumulative
+from midstream.engine.routing.policies.fixed import Fixed
+from midstream.engine.routing.policies.lottery import Lottery
+from midstream.engine.routing.policies.rank import Rank
 from midstream.engine.routing.policy import Policy
-from midstream.engine.routing.rank import Rank
 from midstream.errors import find_named
 
 POLICIES: tuple[Policy, ...] = (Rank(), Cost(), Cumulative(), Lottery(), Content(), Fixed())

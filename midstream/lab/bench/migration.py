@@ -22,8 +22,8 @@ from midstream.lab.bench.one_core import use_one_core
 from midstream.lab.bench.rotation import Rotation
 from midstream.lab.experiments.jisc_streams import Streams
 from midstream.lab.race import CACQ, PARALLEL_TRACK, Contender, Lane, Race, lanes_for
-from midstream.migrate.jisc import JustInTime
-from midstream.migrate.moving_state import MovingState
+from midstream.migrate.strategies.jisc import JustInTime
+from midstream.migrate.strategies.moving_state import MovingState
 
 _BATCHES = 20
 _SIZES = (2_000, 50_000)

@@ -25,8 +25,8 @@ from midstream.lab.experiments.zhu_run import Run, Trial, check, rows_of
 from midstream.lab.experiments.zhu_streams import MICROSECONDS, Streams
 from midstream.lab.race import Contender
 from midstream.migrate import Options
-from midstream.migrate.genmig import GenMig, GenMigReferencePoint
-from midstream.migrate.parallel_track import ParallelTrack
+from midstream.migrate.strategies.genmig import GenMig, GenMigReferencePoint
+from midstream.migrate.strategies.parallel_track import ParallelTrack
 
 PAPER = "Dynamic Plan Migration for Snapshot-Equivalent Continuous Queries in Data Stream Systems, EDBT 2006"
 _RATE = 100

@@ -23,10 +23,10 @@ from midstream.lab.experiments.genmig import PAPER
 from midstream.lab.experiments.zhu_plots import lines
 from midstream.lab.peers import migrate_by
 from midstream.lab.race import Contender
-from midstream.migrate.genmig import GenMig, GenMigReferencePoint
-from midstream.migrate.jisc import JustInTime
-from midstream.migrate.moving_state import MovingState
-from midstream.migrate.parallel_track import ParallelTrack
+from midstream.migrate.strategies.genmig import GenMig, GenMigReferencePoint
+from midstream.migrate.strategies.jisc import JustInTime
+from midstream.migrate.strategies.moving_state import MovingState
+from midstream.migrate.strategies.parallel_track import ParallelTrack
 from midstream.plan import read_plan
 from midstream.state.indexes import Ints
 

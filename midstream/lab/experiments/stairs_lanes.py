@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 import midstream as ms
-from midstream.engine.routing.content import Content
+from midstream.engine.routing.policies.content import Content
 from midstream.lab.answers import Digest
 from midstream.lab.race import Batch, Contender, Lane, Race
-from midstream.migrate.jisc import JustInTime
-from midstream.migrate.staged import Staged
+from midstream.migrate.strategies.jisc import JustInTime
+from midstream.migrate.strategies.staged import Staged
 
 PAPER = "Lifting the Burden of History from Adaptive Query Processing, VLDB 2004"
 EDDY = Contender("EddyJoins", executor="eddy")

@@ -40,8 +40,8 @@ from midstream.lab.experiments.stairs_plots import draw_routing
 from midstream.lab.experiments.zhu_plots import lines
 from midstream.lab.race import Contender, Lane, Race
 from midstream.lab.tpch import generate_tables
-from midstream.migrate.moving_state import MovingState
-from midstream.migrate.staged import Staged
+from midstream.migrate.strategies.moving_state import MovingState
+from midstream.migrate.strategies.staged import Staged
 
 _BEST, _WORST = "((c o) l)", "(c (o l))"
 _TABLES = {"c": "customer", "o": "orders", "l": "lineitem"}

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import midstream as ms
 from midstream.adapt.load import InputLoad, Load
-from midstream.adapt.zhu import Costs, moving_state_length
+from midstream.adapt.strategy_costs import Costs, moving_state_length
 from midstream.lab.answers import digest_of, require_same
 from midstream.lab.experiments.zhu_streams import (
     LEFT_DEEP,
@@ -25,7 +25,7 @@ from midstream.lab.experiments.zhu_streams import (
     Streams,
     make_streams,
 )
-from midstream.migrate.moving_state import MovingState
+from midstream.migrate.strategies.moving_state import MovingState
 from midstream.plan import parse_plan
 
 _FACTORS = (0.02, 0.5)

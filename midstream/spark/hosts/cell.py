@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 
 from midstream.cql.model import Column
 from midstream.engine.routing.choice import RoutingRecord
-from midstream.engine.routing.fixed import Fixed
+from midstream.engine.routing.policies.fixed import Fixed
 from midstream.errors import EngineError, SparkError
 from midstream.kernels.types import SMALLEST
-from midstream.migrate.jisc import JustInTime
+from midstream.migrate.strategies.jisc import JustInTime
 from midstream.options import EngineKeywords
 from midstream.plan import read_plan
 from midstream.session import Engine

@@ -15,7 +15,7 @@ probes the STAIR of the other end, its *dual*. What comes out is sent on, until 
 | `stair` | one STAIR: rows and combinations of one input on its side of an edge |
 | `key_filter` | the keys that its rows may have |
 | `store` | all STAIRs of a query, and the hops between them |
-| `rule`, `marks` | storing without duplicates once entries have been moved |
+| `inserting`, `marks` | storing without duplicates once entries have been moved |
 | `operations` | promotion and demotion |
 | `moving` | entries are moved to where the routing wants them |
 | `stages` | when entries have paid for being moved |

@@ -20,8 +20,8 @@ import numpy as np
 from midstream.cql.model import Query
 from midstream.engine.executors.eddy.demoting import Holdings, StairHolding
 from midstream.engine.executors.eddy.guide import Guide
+from midstream.engine.executors.eddy.inserting import insert
 from midstream.engine.executors.eddy.moving import Mover
-from midstream.engine.executors.eddy.rule import insert
 from midstream.engine.executors.eddy.sizes import stair_stats
 from midstream.engine.executors.eddy.store import Crossing, Hop, StairStore
 from midstream.engine.executors.known_rows import KnownRows
@@ -30,8 +30,8 @@ from midstream.engine.joins.combos import Block, Delta, emit, make_block
 from midstream.engine.joins.comparison import StateShape, state_shapes
 from midstream.engine.joins.nodes import add_indexes, least_block
 from midstream.engine.routing.choice import RoutingChoice
-from midstream.engine.routing.cost import Cost
 from midstream.engine.routing.edges import Edge, order_edges, recall_edges
+from midstream.engine.routing.policies.cost import Cost
 from midstream.engine.routing.report import RoutingReport
 from midstream.engine.stats import StateStats
 from midstream.kernels.types import LARGEST, SMALLEST, Combos

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from midstream.engine.executors.eddy.inserting import insert
 from midstream.engine.executors.eddy.operations import cut_down, merge, send_over, take_out
 from midstream.engine.executors.eddy.routing import Climb, Routing
-from midstream.engine.executors.eddy.rule import insert
 from midstream.engine.executors.eddy.stair import Stair
 from midstream.engine.executors.eddy.store import StairStore
 from midstream.engine.joins.combos import Delta, find_distinct, heads_of

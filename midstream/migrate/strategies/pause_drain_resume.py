@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from midstream.engine.executors.protocol import Executor
 from midstream.engine.transition import Proposal
-from midstream.migrate.jisc import JustInTime
 from midstream.migrate.record import UNFILLED_ROWS
+from midstream.migrate.strategies.jisc import JustInTime
 from midstream.migrate.strategy import CostModel, Strategy, Transition
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from midstream.engine.executors.protocol import Executor, ExecutorKind
 from midstream.engine.lane import Lane, SingleLane
 from midstream.engine.transition import Proposal
-from midstream.migrate.jisc import fill
 from midstream.migrate.options import Options
 from midstream.migrate.record import MISPLACED_ENTRIES
+from midstream.migrate.strategies.jisc import fill
 from midstream.migrate.strategy import CostModel, Strategy, Transition
 
 _NOTHING_BESIDE = Options(budget_holes=0)

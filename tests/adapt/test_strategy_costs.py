@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from midstream.adapt.load import InputLoad, Load
-from midstream.adapt.zhu import (
+from midstream.adapt.strategy_costs import (
     Costs,
     height,
     moving_state_length,

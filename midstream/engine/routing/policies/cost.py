@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from midstream.engine.routing.counts import Direction
-from midstream.engine.routing.cumulative import accumulate
 from midstream.engine.routing.edges import Edge
+from midstream.engine.routing.policies.cumulative import accumulate
 from midstream.engine.routing.policy import Decision, Field, Weights
 from midstream.engine.routing.rates import MatchRates
 
