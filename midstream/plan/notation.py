@@ -100,12 +100,18 @@ class _Reader:
     def read(self) -> Node:
         groups = [_Group(0)]
         operator: _Token | None = None
+        operators = 0
         for token in self._tokens():
             if token.kind == "open":
                 groups.append(_Group(token.at) if operator is None else _Group(operator.at, operator.value.lower()))
                 operator = None
             elif token.kind == "before":
-                operator = token
+                operator, operators = token, operators + 1
+                if operators > self._most_operators:
+                    raise self._error(
+                        f"'{token.value}' {self._where(token.at)} is one operator too many; "
+                        f"over {len(self.aliases)} inputs there is room for {self._most_operators} operators"
+                    )
             elif token.kind == "close":
                 if len(groups) == 1:
                     raise self._error(f"')' {self._where(token.at)} closes nothing; take it out or open it with '('")
@@ -195,6 +201,11 @@ class _Reader:
         for part in parts[1:]:
             example = f"({example} {part})"
         return example
+
+    @property
+    def _most_operators(self) -> int:
+        """Each operator once over every part: nobody needs more, and a longer row of them is no plan but an attack."""
+        return len(UNARY_WORDS) * (2 * len(self.aliases) - 1)
 
     @property
     def _inputs(self) -> str:

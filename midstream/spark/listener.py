@@ -14,7 +14,8 @@ from typing import Any
 
 from midstream.cql.durations import duration_text
 from midstream.spark.checkpoint.restart import find_refusal, read_ledgers
-from midstream.spark.commands.control_folder import ControlFolder, folders_in
+from midstream.spark.commands.control_folder import ControlFolder
+from midstream.spark.commands.messages import is_identity
 from midstream.spark.compat import QuickListener, fail_query, is_connect, plan_of_query, used_checkpoint
 from midstream.spark.hosts import pool
 from midstream.spark.reports.totals import joins_in, operators_in, reports_by_join
@@ -108,10 +109,9 @@ class JoinListener(QuickListener):
             if now is not None and (before is None or before[:2] != now[:2]):
                 _logger.info("midstream: cell %d: %s is %s, %.0f %% complete", cell, now[0], now[1], now[2])
             known[cell] = report
-        folders = folders_in(progress)
-        if folders:
+        folder = self._folders.get(join)
+        if folder is not None:
             try:
-                folder = folders[0] if len(folders) == 1 else self._folders[join]
                 self._tell(progress, ControlFolder(folder), known, found)
             except Exception:
                 _logger.exception("midstream: the status could not be written into the control folder")
@@ -124,6 +124,8 @@ class JoinListener(QuickListener):
         folder.write("status", "cells.json", json.dumps(told))
         for cell, report in found.items():
             for identity, reason in report.get("ans", []):
+                if not is_identity(identity):
+                    continue
                 answers = self._answers.setdefault(identity, {})
                 answers[cell] = reason
                 folder.write("status/answers", f"{identity}.json", json.dumps(answers))

@@ -102,7 +102,8 @@ def test_reprs_are_one_line() -> None:
 
 
 def test_a_control_says_what_it_controls(tmp_path: Path) -> None:
-    (tmp_path / "commands").mkdir()
+    for name in ("commands", "status"):
+        (tmp_path / name).mkdir()
     assert repr(ms.spark.control(str(tmp_path))) == f"<midstream.spark.Control of {str(tmp_path)!r}>"
 
 

@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,12 +18,15 @@ from midstream.app.control import control_app
 from midstream.errors import EngineError, PlanError, SparkError
 from midstream.spark.commands.control_folder import Control, ControlFolder, TooEarly
 from midstream.spark.commands.messages import TOO_EARLY, AddressedCommand, Command, address_command, obey
+from midstream.spark.listener import JoinListener
 
 from .conftest import since
 from .streams import LONG, SECOND, Input, StreamRun, check, expect, join_text, run, start
 
 pytestmark = pytest.mark.versions
 
+ROW = {"k": int, "ts": int}
+NO_ID = "it has no id of 1 to 64 letters, digits, - and _"
 WINDOWS = {"a": 30 * SECOND, "b": 30 * SECOND, "c": 30 * SECOND}
 ROWS = {
     name: [
@@ -254,7 +258,13 @@ def test_what_cannot_be_controlled(spark: Any, tmp_path: Path) -> None:
         ("[1]", 'it is not {"do": "migrate", ...}'),
         (json.dumps({"do": "drop"}), 'it is not {"do": "migrate", ...}'),
         (json.dumps({"do": "migrate", "id": "x"}), "it has no plan"),
-        (json.dumps({"do": "migrate", "plan": "(a b)"}), "it has no id"),
+        ("[" * 60_000, "it is not JSON"),
+        ("[" * 100_000, "it has 100,000 characters, and a command at most 65,536"),
+        *(
+            (json.dumps({"do": "migrate", "plan": "(a b)", "id": identity}), NO_ID)
+            for identity in (None, 3, "", "x" * 65, "/../../../victim", "a/b", ".x", "ä", "x\n")
+        ),
+        (json.dumps({"do": "migrate", "plan": "(a b)"}), NO_ID),
         (
             json.dumps({"do": "migrate", "plan": "(a b)", "id": "x", "cells": ["1"]}),
             "its cells are not a list of numbers",
@@ -269,6 +279,59 @@ def test_what_cannot_be_controlled(spark: Any, tmp_path: Path) -> None:
 def test_files_that_are_no_commands(text: str, reason: str) -> None:
     ((cell, command),) = address_command(text, 4)
     assert cell == 0 and command.refusal == f"the command was not understood: {reason}"
+    assert command.identity in ("x", "unknown")
+
+
+def test_a_plan_of_nothing_but_operators_is_refused() -> None:
+    text = "SELECT DISTINCT a.k FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.k = b.k"
+    query = ms.query(text, {"a": ROW, "b": ROW}, "ts")
+    engine = ms.Engine(query)
+    plan = "distinct(" * 5_000 + "a" + ")" * 5_000 + " b"
+    ((identity, reason),) = obey([AddressedCommand("x", plan, None)], engine.migrate)
+    assert identity == "x" and "distinct(distinct(" not in reason and "operators" in reason
+
+
+def test_answers_stay_in_their_folder(spark: Any, tmp_path: Path) -> None:
+    """Whatever a report says, and whoever wrote it: the driver writes answers below the control folder alone."""
+    folder = ControlFolder(str(tmp_path / "control"))
+    folder.make()
+    victim = tmp_path / "victim.json"
+    victim.write_text("mine")
+    listener = JoinListener(spark)
+    outside = ["/../../../../victim", "../victim", "a/b", "x" * 300, "", ".", "\0"]
+    reports = {0: {"ans": [*([identity, "no"] for identity in outside), ["good", ""]]}}
+    listener._tell(SimpleNamespace(runId="r", batchId=1), folder, {}, reports)
+    assert victim.read_text() == "mine"
+    assert [path.name for path in (tmp_path / "control" / "status" / "answers").iterdir()] == ["good.json"]
+
+
+def test_a_folder_with_any_name(spark: Any, tmp_path: Path) -> None:
+    """Spark shows paths as they are, neither encoded nor quoted; and a folder of data may be called commands."""
+    given = part(0, 1)
+    folder = tmp_path / "my jobs, ä+b#c%20d" / "control"
+    given.write(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "a").rename(tmp_path / "data" / "commands")
+    (tmp_path / "a").symlink_to(tmp_path / "data" / "commands")
+    frames = given.frames(spark, tmp_path)
+    frames["a"] = spark.readStream.schema(frames["a"].schema).parquet(str(tmp_path / "data" / "commands"))
+    joined = ms.spark.sql(join_text(WINDOWS), frames, "ts", LONG, partitions=1, control=str(folder))
+    ran = StreamRun()
+    query = start(joined, tmp_path / "checkpoint", ran)
+    query.awaitTermination()
+    control = ms.spark.control(query)
+    assert plans(control, ["((a b) c)"]) and plans(ms.spark.control(folder), ["((a b) c)"])
+    assert not (tmp_path / "data" / "status").exists()
+    command = ms.spark.control(folder).migrate("((b c) a)")
+    run(joined, tmp_path / "checkpoint")
+    assert plans(control, ["((b c) a)"]) and control.answer(command) == {0: ""}
+
+
+@pytest.mark.parametrize("name", ["a*", "a?", "a[1]", "{a}", "a\\b"])
+def test_a_folder_that_spark_takes_for_a_pattern(spark: Any, tmp_path: Path, name: str) -> None:
+    frames = part(0, 1).frames(spark, tmp_path)
+    with pytest.raises(SparkError, match="Spark takes for a pattern"):
+        ms.spark.sql(join_text(WINDOWS), frames, "ts", LONG, partitions=1, control=str(tmp_path / name))
 
 
 def test_a_new_checkpoint_obeys_nothing_that_it_finds() -> None:

@@ -12,11 +12,13 @@ is replayed reads them again.
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from pyarrow import fs
 
@@ -28,6 +30,8 @@ from midstream.spark.reports.totals import Progress
 
 _SOURCE = re.compile(r"FileStreamSource\[(.*)/commands\]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+#: What Spark takes for parts of a pattern in the path of a source.
+_PATTERN = re.compile(r"[*?\[\]{}\\]")
 _FIRST_PROGRESS_SECONDS = 60.0
 
 
@@ -37,10 +41,13 @@ class ControlFolder:
     def __init__(self, path: str):
         self.path = path.rstrip("/")
         try:
-            if _SCHEME.match(self.path):
-                self._files, root = fs.FileSystem.from_uri(_with_slashes(self.path))
+            scheme, colon, rest = self.path.partition(":")
+            if _SCHEME.match(self.path) and scheme != "file":
+                # Nothing in it is encoded: so Spark takes paths, and so it shows them.
+                self._files, root = fs.FileSystem.from_uri(f"{scheme}:{quote(rest)}")
             else:
-                self._files, root = fs.LocalFileSystem(), fs.FileSystem.from_uri(_absolute(self.path))[1]
+                self._files = fs.LocalFileSystem()
+                root = os.path.abspath("/" + rest.lstrip("/") if colon and scheme == "file" else self.path)
         except Exception as problem:
             raise SparkError(f"control: {path!r} is no folder that can be reached; {problem}") from problem
         self._root = root.rstrip("/")
@@ -51,7 +58,12 @@ class ControlFolder:
         return f"{self.path}/commands"
 
     def make(self) -> None:
-        """Make the folders that are missing."""
+        """Make the folders that are missing; an error if Spark could not read them."""
+        if found := _PATTERN.search(self.path):
+            raise SparkError(
+                f"control: {self.path!r} has {found.group()!r}, which Spark takes for a pattern; "
+                "choose a folder without * ? [ ] { } and \\"
+            )
         try:
             for name in ("commands", "status/answers"):
                 self._files.create_dir(f"{self._root}/{name}", recursive=True)
@@ -59,8 +71,9 @@ class ControlFolder:
             raise SparkError(f"control: the folder {self.path!r} cannot be made; {problem}") from problem
 
     def exists(self) -> bool:
-        found = self._files.get_file_info(f"{self._root}/commands")
-        return bool(found.type == fs.FileType.Directory)
+        """Whether it was made for a query: a folder 'commands' alone may hold anything."""
+        found = self._files.get_file_info([f"{self._root}/commands", f"{self._root}/status"])
+        return all(info.type == fs.FileType.Directory for info in found)
 
     def write(self, folder: str, name: str, content: str) -> None:
         """Write a file so that it appears whole."""
@@ -76,17 +89,6 @@ class ControlFolder:
                 return json.loads(stream.read())
         except FileNotFoundError:
             return None
-
-
-def _absolute(path: str) -> str:
-    from pathlib import Path
-
-    return Path(path).absolute().as_uri()
-
-
-def _with_slashes(path: str) -> str:
-    """Spark writes ``file:/a``, Arrow reads ``file:///a``."""
-    return re.sub(r"^file:/(?!/)", "file:///", path)
 
 
 @dataclass(frozen=True)
@@ -231,11 +233,12 @@ def _polls(deadline: float) -> Iterator[None]:
         time.sleep(0.2)
 
 
-def folders_in(progress: Any) -> list[str]:
+def folders_in(progress: Any) -> list[ControlFolder]:
     """The control folders of a query's joins, read from a progress of the query."""
     sources = progress.get("sources") if hasattr(progress, "get") else progress.sources
     told = [source.get("description") if hasattr(source, "get") else source.description for source in sources or []]
-    return [found.group(1) for description in told if (found := _SOURCE.search(description or ""))]
+    paths = [found.group(1) for description in told if (found := _SOURCE.search(description or ""))]
+    return [folder for path in paths if (folder := ControlFolder(path)).exists()]
 
 
 def control(target: Any) -> Control:
@@ -249,7 +252,8 @@ def control(target: Any) -> Control:
         folder = ControlFolder(str(target))
         if not folder.exists():
             raise SparkError(
-                f"control: {str(target)!r} is not the control folder of a query: it has no folder 'commands'"
+                f"control: {str(target)!r} is not the control folder of a query: "
+                "it has no folders 'commands' and 'status'"
             )
         return Control(folder)
     if not (hasattr(target, "lastProgress") and hasattr(target, "isActive")):
@@ -261,15 +265,16 @@ def control(target: Any) -> Control:
     for _ in _polls(deadline):
         progress = target.lastProgress
         if progress is not None:
-            paths = folders_in(progress)
-            if len(paths) > 1:
-                raise SparkError(f"control: this query has several joins; give a folder, one of {', '.join(paths)}")
-            if not paths:
+            folders = folders_in(progress)
+            if len(folders) > 1:
+                paths = ", ".join(folder.path for folder in folders)
+                raise SparkError(f"control: this query has several joins; give a folder, one of {paths}")
+            if not folders:
                 raise SparkError(
                     "control: this query has no control folder; give one as sql(..., control=PATH), "
                     "or set spark.sql.streaming.checkpointLocation"
                 )
-            return Control(ControlFolder(paths[0]), target)
+            return Control(folders[0], target)
         if not target.isActive:
             break
     raise SparkError("control: the query has made no progress yet; give the control folder's path instead")

@@ -11,10 +11,12 @@ is told so.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,6 +29,12 @@ COMMAND_LANE = -3
 #: A command for no cell. As a new file it makes Spark run a batch even without new rows, so every cell is called.
 CHECK = json.dumps({"do": "check"})
 _LONGEST_REASON = 160
+#: A command has at most so many characters.
+_LONGEST_COMMAND = 1 << 16
+#: What an id may be. Answers are in files of that name.
+_IDENTITY = re.compile(r"[0-9A-Za-z_-]{1,64}")
+#: Who is answered about a file that has no id.
+_NOBODY = "unknown"
 #: The answer to commands that a checkpoint finds in its first batch.
 TOO_EARLY = "the checkpoint is new and obeys commands from its second batch on; give this one again"
 
@@ -50,10 +58,11 @@ class Command:
     @classmethod
     def from_json(cls, text: str) -> Command:
         """What `to_json` wrote; a ValueError that says what is wrong with anything else."""
-        try:
-            told = json.loads(text)
-        except ValueError:
-            raise ValueError("it is not JSON") from None
+        if len(text) > _LONGEST_COMMAND:
+            raise ValueError(f"it has {len(text):,} characters, and a command at most {_LONGEST_COMMAND:,}")
+        told = _read(text)
+        if told is None:
+            raise ValueError("it is not JSON")
         if not isinstance(told, dict) or told.get("do") != "migrate":
             raise ValueError('it is not {"do": "migrate", ...}')
         plan, strategy, cells = told.get("plan"), told.get("strategy"), told.get("cells")
@@ -67,9 +76,22 @@ class Command:
         if unknown:
             raise ValueError(f"it has {unknown[0]!r}, which no command has; a migration has plan, strategy and cells")
         identity = told.get("id")
-        if not isinstance(identity, str) or not identity:
-            raise ValueError("it has no id")
+        if not is_identity(identity):
+            raise ValueError("it has no id of 1 to 64 letters, digits, - and _")
         return cls(plan, strategy, None if cells is None else tuple(cells), identity)
+
+
+def is_identity(value: object) -> bool:
+    """Whether this may be a command's id; whoever writes a file of that name asks."""
+    return isinstance(value, str) and _IDENTITY.fullmatch(value) is not None
+
+
+def _read(text: str) -> Any:
+    """JSON from outside; None if it is not JSON, or nested too deeply for it to be a command."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 @dataclass(frozen=True)
@@ -107,10 +129,9 @@ def address_command(text: str, cells: int, is_first_batch: bool = False) -> Iter
 
 
 def _identity_in(text: str) -> str:
-    try:
-        return str(json.loads(text).get("id"))[:60]
-    except (ValueError, AttributeError):
-        return "unknown"
+    told = _read(text) if len(text) <= _LONGEST_COMMAND else None
+    identity = told.get("id") if isinstance(told, dict) else None
+    return str(identity) if is_identity(identity) else _NOBODY
 
 
 def make_command_packer(cells: int) -> Mapper:
