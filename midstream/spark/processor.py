@@ -115,6 +115,7 @@ class JoinProcessor(StatefulProcessor):
         batch = CellBatch(store.spec, store, delivery, max(timers.getCurrentWatermarkInMs(), 0), cell)
         if not store.ledger.stamp:
             store.renumber()
+        count = store.ledger.batches
         results, report = batch.run(current_run())
         self._set_timer(store, fired)
         began_saving = time.perf_counter()
@@ -122,8 +123,8 @@ class JoinProcessor(StatefulProcessor):
         batch.store_seconds += time.perf_counter() - began_saving
         report |= {"store": batch.store_seconds, "total": time.perf_counter() - began}
         for result in results:
-            yield Row(cell=number, parcel=result, report=None)
-        yield Row(cell=number, parcel=None, report=write_report(report_of(cell, report)))
+            yield Row(cell=number, batch=count, parcel=result, report=None)
+        yield Row(cell=number, batch=count, parcel=None, report=write_report(report_of(cell, report)))
 
     def _set_timer(self, store: CellStore, fired: int | None) -> None:
         """Set a timer that fires at any later watermark; Spark removes a timer that has fired.
@@ -186,6 +187,7 @@ class CellBatch:
         self._store.expire(kept_from)
         self._store.merge(kept_from)
         ledger.stamp, ledger.watermark = taken.stamp, self._milliseconds
+        ledger.batches += 1
         ledger.plan, ledger.router = taken.outcome.report["plan"], taken.outcome.router
         self.store_seconds += time.perf_counter() - began
         lanes = self._spec.routing.lanes

@@ -22,8 +22,8 @@ def put_together(
     if with_ids:
         schema = schema.append(pa.field("result_id", pa.string()))
     columns = list(zip(*output, strict=True)) or [(), ()]
-    arrays = [pa.array(column, type) for column, type in zip(columns, (pa.int32(), pa.binary()), strict=True)]
-    results = pa.record_batch(arrays, ["cell", "parcel"])
+    cells, parcels = (pa.array(column, type) for column, type in zip(columns, (pa.int32(), pa.binary()), strict=True))
+    results = pa.record_batch([cells, pa.array([0] * len(cells), pa.int64()), parcels], ["cell", "batch", "parcel"])
     if query.step is None:
         return list(make_opener(schema, with_ids)(iter([results])))
     rounds = rounds_of(query)

@@ -55,8 +55,13 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def unpack(results: list[bytes]) -> pa.Table:
     """What the last operator makes of what a cell has returned."""
+    count = len(results)
     batch = pa.record_batch(
-        {"cell": pa.array([0] * len(results), pa.int32()), "parcel": pa.array(results, pa.binary())}
+        {
+            "cell": pa.array([0] * count, pa.int32()),
+            "batch": pa.array([0] * count, pa.int64()),
+            "parcel": pa.array(results, pa.binary()),
+        }
     )
     return pa.Table.from_batches(make_opener(OUTPUT)(iter([batch])), OUTPUT)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,17 @@ import midstream.spark
 from midstream.errors import SparkError
 from midstream.spark.parcels.result_ids import COLUMN, ResultIds, name_rows
 
-from .streams import SECOND, Input, expect, join_text
+from .streams import LONG, SECOND, Input, expect, join_text
 from .test_content import TYPES
 
 
 def name_results(batch: int, cells: dict[int, list[list[int]]]) -> list[tuple[str, int]]:
     """Names with values, of tables that come piece by piece."""
-    ids = ResultIds(batch)
+    ids = ResultIds()
     found = []
     for cell, pieces in cells.items():
         for piece in pieces:
-            table = ids.add_to(cell, pa.table({"v": pa.array(piece, pa.int64())}))
+            table = ids.add_to(cell, batch, pa.table({"v": pa.array(piece, pa.int64())}))
             found += list(zip(table[COLUMN].to_pylist(), table["v"].to_pylist(), strict=True))
     return found
 
@@ -57,12 +58,12 @@ def test_the_name_of_a_result_goes_by_its_values_of_any_type(seed: int) -> None:
     table = pa.table(columns)
     found: list[dict[str, set[str]]] = []
     for _ in range(3):
-        ids = ResultIds(3)
+        ids = ResultIds()
         other = table.take(pa.array(rng.sample(range(count), count)))
         cut = rng.randrange(count + 1)
         names: dict[str, set[str]] = {}
         for piece in (other.slice(0, cut), other.slice(cut)):
-            for row in ids.add_to(1, piece).to_pylist():
+            for row in ids.add_to(1, 3, piece).to_pylist():
                 name = row.pop(COLUMN)
                 names.setdefault(repr(row), set()).add(name)
         found.append(names)
@@ -122,3 +123,23 @@ def test_results_carry_their_names_on_request(spark: Any, tmp_path: Path) -> Non
     text = "SELECT a.v AS result_id FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k"
     with pytest.raises(SparkError, match="the query has a column 'result_id' already; rename it with AS"):
         ms.spark.sql(text, frames, "ts", result_id=True)
+
+
+def test_names_do_not_depend_on_the_thread_that_asks(spark: Any, tmp_path: Path) -> None:
+    """A thread of a function for `foreachBatch` does not know the batch; equal results come in two of them."""
+    rows = [(at % 3, at, at * SECOND) for at in range(12)]
+    windows = {"a": 5 * SECOND, "b": 5 * SECOND}
+    frames = Input({"a": [rows, rows], "b": [rows, []]}).frames(spark, tmp_path)
+    joined = ms.spark.sql(join_text(windows), frames, "ts", LONG, partitions=2, result_id=True)
+    names: list[list[str]] = []
+
+    def take(frame: Any, number: int) -> None:
+        worker = threading.Thread(target=lambda: names.append(frame.toArrow()[COLUMN].to_pylist()))
+        worker.start()
+        worker.join()
+
+    writer = joined.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert sum(bool(found) for found in names) > 1
+    found = [name for batch in names for name in batch]
+    assert len(set(found)) == len(found) > 40

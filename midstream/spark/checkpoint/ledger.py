@@ -23,6 +23,8 @@ MERGED_AT_ONCE = 8
 _SMALLEST_TIER = 64 << 10
 _TIERS = 3
 _MAGIC = b"MIDSTREAM-CELL"
+#: A ledger of a Midstream that did not count batches goes on from here, above all numbers that Spark gave them.
+_UNCOUNTED = 1 << 40
 _HEAD = len(_MAGIC) + 2 + 4
 #: What only executors that route have to tell.
 _OF_ROUTING = ("policy_in_code", "router")
@@ -48,8 +50,8 @@ class Parcel:
 class Ledger:
     """A cell's memory. `watermark` and `timer` are in milliseconds, as Spark has them.
 
-    `newest` is the latest event time of each source, in microseconds. `router` is the record of the engine's routing,
-    if its executor has one.
+    `batches` have ended. `newest` is the latest event time of each source, in microseconds. `router` is the record of
+    the engine's routing, if its executor has one.
     """
 
     routing: dict[str, Any]
@@ -59,6 +61,7 @@ class Ledger:
     plan_in_code: str | None
     plan: str | None = None
     stamp: str = ""
+    batches: int = 0
     watermark: int = 0
     timer: int | None = None
     next_sequence: int = 0
@@ -92,6 +95,7 @@ class Ledger:
             raise SparkError(f"{where}: damaged state; restore the checkpoint from a copy")
         told = json.loads(zlib.decompress(content))
         newest = told.pop("reached")
+        told.setdefault("batches", _UNCOUNTED)
         return cls(**told | {"parcels": [Parcel(*values) for values in told["parcels"]], "newest": newest})
 
     # Parcels ---------------------------------------------------------------------------------------------------------

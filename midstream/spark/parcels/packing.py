@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ from midstream.spark.parcels.spool import parcels_behind
 from midstream.spark.routing.cell_numbers import cell_number, spark_hash
 from midstream.spark.routing.router import Router
 from midstream.spark.spec import JoinSpec
-from midstream.spark.task import current_batch, is_first_task, settle
+from midstream.spark.task import is_first_task, settle
 
 #: Rows are split and packed as soon as so many rows, or so many bytes of rows, have come.
 ROWS_AT_ONCE = 1 << 18
@@ -36,7 +37,8 @@ PACKED = pa.schema(
 PACKED_DDL = "cell int, lane int, home bigint, dropped bigint, rejected bigint, parcel binary"
 #: The lane of a packed row without rows of a stream; it may have the newest event time of the stream instead.
 NO_LANE = -2
-RESULT_DDL = "cell int, parcel binary, report string"
+#: What the operator gives out: parcels of results with the number of their batch, and one report for each cell.
+RESULT_DDL = "cell int, batch bigint, parcel binary, report string"
 
 
 @dataclass(frozen=True)
@@ -131,17 +133,26 @@ def make_opener(schema: pa.Schema, with_ids: bool = False) -> Mapper:
 
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
-        ids = ResultIds(current_batch() or 0) if with_ids else None
-        for number, table in open_results(batches):
-            table = table if ids is None else ids.add_to(spark_hash(number), table)
+        ids = ResultIds() if with_ids else None
+        for origin, table in open_results(batches):
+            table = table if ids is None else ids.add_to(*origin, table)
             yield from (table if table.schema.equals(schema) else table.cast(schema)).to_batches()
 
     return unpack
 
 
-def open_results(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
-    """The tables in the operator's output, each with the number that stands for its cell."""
+class Origin(NamedTuple):
+    """Where a result comes from: the cell, and which of the cell's batches it was."""
+
+    cell: int
+    batch: int
+
+
+def open_results(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Origin, pa.Table]]:
+    """The tables in the operator's output, each with its origin."""
     for batch in batches:
-        for number, parcel in zip(batch.column("cell"), batch.column("parcel"), strict=True):
-            for content in parcels_behind(memoryview(parcel.as_buffer())) if parcel.is_valid else ():
-                yield number.as_py(), from_wire(content)
+        for row, parcel in enumerate(batch.column("parcel")):
+            if parcel.is_valid:
+                origin = Origin(spark_hash(batch.column("cell")[row].as_py()), batch.column("batch")[row].as_py())
+                for content in parcels_behind(memoryview(parcel.as_buffer())):
+                    yield origin, from_wire(content)

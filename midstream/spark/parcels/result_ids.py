@@ -1,8 +1,9 @@
 """Names for results that stay the same when a batch is run again, for sinks that may get a batch twice.
 
 A result of a join is named by the batch that it comes in, its cell, a hash of its values, and its place among equal
-results of that cell and batch. A batch that is replayed has the same input and watermark, so every cell gives the same
-results. If their order differs, the names stay the same, because equal results can change places unnoticed.
+results of that cell and batch. Each cell counts its batches, because a thread that asks for results may not know Spark's
+number. A batch that is replayed has the same input and watermark, so every cell gives the same results. If their order
+differs, the names stay the same, because equal results can change places unnoticed.
 
 A result of a query with steps is named by what it is: 128 bits of its values, of `valid_from`, and of its place among
 those that are equal in both, the longest first. So the name depends on nothing but the query's result.
@@ -28,32 +29,31 @@ _HALVES = (0x5A, 0xA5)
 
 
 class ResultIds:
-    """Gives the results of one batch their names, table by table."""
+    """Gives results their names, table by table."""
 
-    def __init__(self, batch: int):
-        self._batch = batch
-        self._seen: dict[int, tuple[Ints, Ints]] = {}
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, int], tuple[Ints, Ints]] = {}
 
-    def add_to(self, cell: int, table: pa.Table) -> pa.Table:
+    def add_to(self, cell: int, batch: int, table: pa.Table) -> pa.Table:
         """The table with a column of names."""
         codes = row_codes((make_contiguous(column) for column in table.columns), table.num_rows)
-        places = self._places(cell, codes)
+        places = self._places((cell, batch), codes)
         parts = [
-            pa.scalar(f"{self._batch}-{cell}"),
+            pa.scalar(f"{batch}-{cell}"),
             pa.array(codes.view(np.uint64)).cast(pa.string()),
             pa.array(places).cast(pa.string()),
         ]
         return table.append_column(COLUMN, pc.binary_join_element_wise(*parts, "-"))
 
-    def _places(self, cell: int, codes: Ints) -> Ints:
-        """For each code how many equal ones of this cell came before it."""
+    def _places(self, origin: tuple[int, int], codes: Ints) -> Ints:
+        """For each code how many equal ones of this cell and batch came before it."""
         order = np.argsort(codes, kind="stable")
         ordered = codes[order]
         is_first = np.ones(len(codes), np.bool_)
         is_first[1:] = ordered[1:] != ordered[:-1]
         begins = np.flatnonzero(is_first)
         counts = np.diff(np.append(begins, len(codes)))
-        known, before = self._seen.get(cell, (np.empty(0, np.int64), np.empty(0, np.int64)))
+        known, before = self._seen.get(origin, (np.empty(0, np.int64), np.empty(0, np.int64)))
         at = np.searchsorted(known, ordered[begins])
         found = np.zeros(len(begins), np.bool_)
         inside = at < len(known)
@@ -66,7 +66,7 @@ class ResultIds:
         merged, where = np.unique(both, return_inverse=True)
         totals = np.zeros(len(merged), np.int64)
         np.add.at(totals, where, np.concatenate([before, counts]))
-        self._seen[cell] = merged, totals
+        self._seen[origin] = merged, totals
         return places
 
 
