@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import midstream as ms
+from midstream.spark.parcels import packing
 from midstream.spark.parcels.encoding import (
     FORMAT,
     LARGEST_PARCEL,
@@ -179,3 +180,14 @@ def test_tables_are_brought_to_one_schema() -> None:
     assert found.schema.equals(schema) and found["x"].to_pylist() == [1, 2]
     assert found["t"].cast(pa.int64()).to_pylist() == [0, 5]
     assert concatenate([], schema).equals(schema.empty_table())
+
+
+def test_copies_of_large_parcels_travel_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them together may not fit into one array."""
+    monkeypatch.setattr(packing, "BYTES_AT_ONCE", 1000)
+    sizes = [10, 990, 1, 2000, 3, *[1] * 100]
+    rows = [(cell, 0, 0, 0, 0, bytes(size)) for cell, size in enumerate(sizes)]
+    batches = list(packing.pack_in_batches(iter(rows)))
+    found = [[len(parcel.as_py()) for parcel in batch.column("parcel")] for batch in batches]
+    assert [size for batch in found for size in batch] == sizes
+    assert [len(batch) for batch in found] == [2, 1, 1, 64, 37]

@@ -24,6 +24,8 @@ from midstream.spark.task import is_first_task, settle
 #: Rows are split and packed as soon as so many rows, or so many bytes of rows, have come.
 ROWS_AT_ONCE = 1 << 18
 BYTES_AT_ONCE = 64 << 20
+#: Parcels travel in batches of so many, or of so many bytes.
+PARCELS_AT_ONCE = 64
 PACKED = pa.schema(
     {
         "cell": pa.int32(),
@@ -56,7 +58,11 @@ class NewestTime:
         return cls(*json.loads(parcel))
 
 
-def pack_rows(rows: list[tuple[int, int, int, int, int, bytes]]) -> pa.RecordBatch:
+#: As `PACKED`, with the number of the cell.
+PackedRow = tuple[int, int, int, int, int, bytes]
+
+
+def pack_rows(rows: Sequence[PackedRow]) -> pa.RecordBatch:
     cells, *others = zip(*rows, strict=True)
     columns = [[cell_number(cell) for cell in cells], *others]
     return pa.RecordBatch.from_arrays(
@@ -86,13 +92,29 @@ def make_packer(spec: JoinSpec, source: str, names: Sequence[str]) -> Mapper:
         yield from call_cells(spec.cells)
         for table in gather(batches):
             split = router.split(table.rename_columns(names))
-            rows = [(part.cell, part.lane, part.home, 0, 0, to_wire(part.rows)) for part in split.parts]
+            yield from pack_in_batches(
+                (part.cell, part.lane, part.home, 0, 0, to_wire(part.rows)) for part in split.parts
+            )
             if split.newest is not None or split.rejected or split.dropped:
-                rows.append((0, NO_LANE, 0, split.dropped, split.rejected, NewestTime(source, split.newest).to_bytes()))
-            for at in range(0, len(rows), 64):
-                yield pack_rows(rows[at : at + 64])
+                newest = NewestTime(source, split.newest).to_bytes()
+                yield pack_rows([(0, NO_LANE, 0, split.dropped, split.rejected, newest)])
 
     return pack
+
+
+def pack_in_batches(rows: Iterable[PackedRow]) -> Iterator[pa.RecordBatch]:
+    """Rows in batches of a few, or of one if it is large: the copies of a parcel for all cells may not fit into one."""
+    held: list[PackedRow] = []
+    size = 0
+    for row in rows:
+        parcel = row[-1]
+        if held and (len(held) == PARCELS_AT_ONCE or size + len(parcel) > BYTES_AT_ONCE):
+            yield pack_rows(held)
+            held, size = [], 0
+        held.append(row)
+        size += len(parcel)
+    if held:
+        yield pack_rows(held)
 
 
 _routers: dict[tuple[str, str], Router] = {}
