@@ -34,7 +34,7 @@ from midstream.spark.arguments import (
     check_name,
     check_overload,
     check_schedule,
-    check_schedule_on_eddy,
+    check_schedule_works,
     check_step,
     check_text,
 )
@@ -344,7 +344,8 @@ def _check(spec: JoinSpec, frames: Mapping[str, DataFrame], waits: Mapping[str, 
     for plan in [*([] if spec.plan is None else [spec.plan]), *(plan for _, plan in spec.schedule)]:
         read_plan(plan, query)
     check_keys(query, spec.policy, "engine")
-    check_schedule_on_eddy(query, spec.options, spec.plan, spec.schedule)
+    if spec.schedule:
+        check_schedule_works(spec.routing.cell_query, spec.options, spec.plan, spec.schedule)
     for name in query.tables:
         if frames[name].isStreaming:
             raise SparkError(

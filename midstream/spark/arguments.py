@@ -17,14 +17,12 @@ from midstream.engine.executors.registry import find_executor
 from midstream.engine.input.intake import to_microseconds
 from midstream.engine.memory.limit import read_limit
 from midstream.engine.routing.choice import RoutingRecord
-from midstream.engine.routing.edges import choose_edges, order_edges
 from midstream.engine.routing.policy import Policy
 from midstream.errors import EngineError, InputError, QueryError, SparkError, did_you_mean, shown
 from midstream.migrate import DEFAULT_STRATEGY, STRATEGIES
 from midstream.migrate.begin import find_strategy
-from midstream.migrate.strategies.jisc import JustInTime
 from midstream.options import EngineOptions
-from midstream.plan import default_plan, read_plan
+from midstream.session import Engine
 
 #: What every DataFrame of Spark has, of a classic session or of Connect, and no DataFrame of others.
 _OF_A_DATAFRAME = ("isStreaming", "sparkSession", "mapInArrow")
@@ -198,30 +196,20 @@ def check_schedule(schedule: Any) -> tuple[tuple[int, str], ...]:
     return tuple(sorted(steps))
 
 
-def check_schedule_on_eddy(
+def check_schedule_works(
     query: Query, options: EngineOptions, plan: str | None, schedule: Sequence[tuple[int, str]]
 ) -> None:
-    """What no cell could follow: an eddy keeps the edges of its first plan, and changes nothing but the routing."""
-    if options.executor != Eddy.name or not schedule:
-        return
-    if options.strategy not in (None, JustInTime.name):
-        raise SparkError(
-            f"schedule: on eddy only the routing of new rows changes, so that strategy={options.strategy!r} has "
-            "nothing to do; leave the strategy out, or give executor='stairs'"
-        )
-    first = default_plan(query) if plan is None else read_plan(plan, query)
-    edges = {
-        inputs: choose_edges(query, fragment)
-        for inputs, fragment in zip(first.fragment_inputs, first.fragments, strict=True)
-    }
-    for _, text in schedule:
-        later = read_plan(text, query)
-        for inputs, fragment in zip(later.fragment_inputs, later.fragments, strict=True):
-            if later.skeleton == first.skeleton and order_edges(edges[inputs], fragment) is None:
-                raise SparkError(
-                    f"schedule: the eddy sends rows over the edges of {first}, and {later} joins what none of these "
-                    "edges does; keep to plans that do, or give executor='stairs', which may have other edges"
-                )
+    """Refuse a schedule that no cell could follow: an engine without rows makes the same changes."""
+    if options.strategy is None and options.executor != Eddy.name:
+        return  # the default strategies make any change
+    tables = {name: query.schemas[name].empty_table() for name in query.tables}
+    engine = Engine(query, plan=plan, tables=tables, **options.keywords())
+    for _, later in schedule:
+        try:
+            engine.migrate(later)
+            engine.push({})
+        except EngineError as problem:
+            raise SparkError(f"schedule: {str(problem).removeprefix('migrate: ')}") from None
 
 
 def check_hot_keys(hot_keys: Any) -> dict[str, list[Any]]:
@@ -243,6 +231,8 @@ def check_migration(plan: Any, strategy: Any, cells: Any, timeout: Any, on_progr
     numbers = [] if cells is None else [cells] if isinstance(cells, int) else cells
     if isinstance(numbers, str) or not isinstance(numbers, Sequence) or not all(type(cell) is int for cell in numbers):
         raise SparkError(f"cells: {shown(cells)} is neither a cell nor a list of them; give numbers from 0 on")
+    if cells is not None and not isinstance(cells, int) and not numbers:
+        raise SparkError("cells: the list is empty; give numbers from 0 on, or leave it out to change all cells")
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise SparkError(f"timeout: {shown(timeout)} is not a time to wait; give seconds, more than 0")
     if on_progress is not None and not callable(on_progress):

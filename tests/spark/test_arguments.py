@@ -121,7 +121,7 @@ def test_every_argument_of_a_command(frames: dict[str, Any], tmp_path: Path) -> 
                 check_refused(control.migrate, "wait", value, {"plan": "(a b)"})
         if not (isinstance(value, int | float) and value > 0) or value is True:
             check_refused(control.migrate, "timeout", value, {"plan": "(a b)"})
-    for cells in (True, "0", 1.5, [0.5], [True], {0: 1}):
+    for cells in (True, "0", 1.5, [0.5], [True], {0: 1}, []):
         check_refused(control.migrate, "cells", cells, {"plan": "(a b)"})
     assert not list((tmp_path / "control" / "commands").iterdir())
 

@@ -17,6 +17,7 @@ import midstream as ms
 from midstream.engine.routing.choice import RoutingRecord
 from midstream.options import EngineOptions
 from midstream.spark import processor
+from midstream.spark.arguments import check_schedule_works
 from midstream.spark.checkpoint.ledger import Ledger
 from midstream.spark.checkpoint.start import Start, choose_start
 from midstream.spark.checkpoint.store import open_ledger
@@ -205,3 +206,26 @@ def test_explain_names_executor_routing_and_demand() -> None:
     assert chain_spec("stems").explain().endswith("\n\nexecutor: stems, routing: rank, demand: auto")
     spec = replace(chain_spec("tree"), options=EngineOptions(executor="stairs", routing="lottery", demand="auto"))
     assert spec.explain().endswith("\n\nexecutor: stairs, routing: lottery, demand: auto")
+
+
+# Plans on a schedule -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["pause-drain-resume", "genmig", "parallel-track"])
+def test_a_strategy_that_refuses_ends_no_query(strategy: str) -> None:
+    """Whether it can make a change may depend on the rows, so that nobody can tell when the query is made."""
+    first, later = "(((a b) c) d)", "(((d c) b) a)"
+    text = CHAIN.replace("a [RANGE 5 SECONDS]", "a [UNBOUNDED]")
+    spec = chain_spec("tree", plan=first, schedule=((1000 * 11_500, later),))
+    spec = replace(spec, text=text, options=EngineOptions(strategy=strategy))
+    with pytest.raises(ms.SparkError, match=r"schedule: .*Use jisc"):
+        check_schedule_works(spec.routing.cell_query, spec.options, first, spec.schedule)
+    batches = Batches(spec, 0, attempts=1)
+    engine = ms.Engine(ms.query(text, schemas=dict.fromkeys("abcd", CHAIN_ROW), event_time="ts"))
+    plans = []
+    for batch in range(5):
+        found = run_batch(batches, batch)
+        now = 1000 * (9_000 + 1_000 * batch)
+        assert found == count_rows(engine.push(by_content(spec, chain_rows(batch)), watermark=now))
+        plans.append({ledger.plan for ledger in batches.ledgers()})
+    assert plans == [{first}] * 3 + [{later}] * 2

@@ -173,6 +173,10 @@ def test_a_watermark_that_is_there_is_kept(frames: dict[str, Any]) -> None:
         ({"plan": "(a q)"}, "q"),
         ({"plan": "((a"}, "plan"),
         ({"schedule": [(0, "(a a)")]}, "a"),
+        (
+            {"schedule": [(0, "(b a)")], "strategy": "staged"},
+            "schedule: staged moves entries of STAIRs.*Use jisc",
+        ),
         ({"rates": {"q": 1}}, "rates: unknown stream 'q'"),
         ({"rates": {"a": 0}}, "is not a rate"),
         ({"hot_keys": {"a.v": [1]}}, "hot_keys"),

@@ -6,6 +6,7 @@ on. A push names the stamp in the state store, and is refused if the engine has 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +31,8 @@ from midstream.spark.commands.messages import AddressedCommand, obey
 from midstream.spark.parcels.encoding import concatenate, from_stored, from_wire, note, to_wire
 from midstream.spark.spec import STEP, JoinSpec
 from midstream.state.arrow import make_contiguous
+
+_logger = logging.getLogger("midstream")
 
 #: No watermark yet.
 NONE_YET = int(SMALLEST)
@@ -176,8 +179,16 @@ class Cell:
         if not due:
             return
         plan, routing = read_plan(due[-1], self._query), self._engine.routing
-        if plan != self._engine.plan or (routing is not None and routing.policy != Fixed.name):
-            self._engine.migrate(plan)
+        if plan == self._engine.plan and (routing is None or routing.policy == Fixed.name):
+            return
+        # Whether a strategy can make a change may depend on the rows. A refusal must not end the query, which would
+        # meet it again after every restart.
+        for strategy in (None, JustInTime.name):
+            try:
+                self._engine.migrate(plan, strategy)
+                return
+            except EngineError as problem:
+                _logger.warning("midstream: the schedule's change to %s was refused: %s", plan, problem)
 
     def _snapshot(self) -> list[bytes]:
         assert self._engine is not None
