@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -189,10 +190,15 @@ def _schema(text: str) -> pa.Schema:
 
 def _values_text(values: Sequence[Any]) -> str:
     """Values of any types, each as a column of one row."""
-    row = pa.RecordBatch.from_arrays(
-        [pa.array([value]) for value in values], [str(place) for place in range(len(values))]
-    )
+    row = pa.RecordBatch.from_arrays([_column(value) for value in values], [str(place) for place in range(len(values))])
     return base64.b64encode(row.schema.serialize().to_pybytes() + row.serialize().to_pybytes()).decode()
+
+
+def _column(value: Any) -> pa.Array:
+    try:
+        return pa.array([value])
+    except OverflowError:  # an integer that only a decimal holds
+        return pa.array([Decimal(value)])
 
 
 def _values(text: str) -> list[Any]:

@@ -172,6 +172,14 @@ def test_only_rows_before_the_watermark_are_late() -> None:
     assert drop_late(table["ts"].to_numpy()[:0], table.slice(0, 0), 9)[1] is None
 
 
+def test_hot_keys_of_any_size_come_back() -> None:
+    """Integers that only a decimal holds are values of a decimal key."""
+    keys = pa.schema({"k": pa.decimal128(38, 0), "ts": pa.int64()})
+    text = "SELECT x.k FROM a [RANGE 1 SECOND] x, b [RANGE 1 SECOND] y WHERE x.k = y.k"
+    spec = JoinSpec(text, {"a": keys, "b": keys}, "ts", cells=4, hot_keys={"x.k": [10**20, -(10**30), 3]})
+    assert JoinSpec.from_json(spec.to_json()).routing.fingerprint() == spec.routing.fingerprint()
+
+
 def test_a_spec_comes_back_with_its_lanes() -> None:
     """Aliases of one stream share a lane, unless a hot key is spread for one of them."""
     text = "SELECT x.v, y.v AS w FROM a [RANGE 1 SECOND] x, a [RANGE 1 SECOND] y WHERE x.k = y.k"
