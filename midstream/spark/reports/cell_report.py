@@ -12,8 +12,8 @@ from typing import Any
 #: A report has at most so many characters.
 LARGEST_REPORT = 1000
 _LONGEST_PLAN = 240
-#: The length to which a plan is cut before anything else is left out.
-_SHORT_PLAN = 50
+#: The lengths to which a plan and the reasons of refusals are cut before anything else is left out.
+_SHORT_PLAN, _SHORT_REASON = 50, 40
 #: What `mig` lists, in this order.
 MIGRATION_FIELDS = ("strategy", "phase", "percent", "holes", "unit")
 #: What `mem` lists, in this order: bytes by kind, and what was done to keep to the limit since the engine was loaded.
@@ -89,6 +89,8 @@ def report_of(cell: int, told: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("reached", "in", "late"):
         if len(write_report(report)) > LARGEST_REPORT:
             report[name] = sum(report[name].values()) if name != "reached" else {}
+    if len(write_report(report)) > LARGEST_REPORT and report.get("ans"):
+        report["ans"] = [[identity, _short(reason, _SHORT_REASON)] for identity, reason in report["ans"]]
     while len(write_report(report)) > LARGEST_REPORT and report.get("ans"):
         report["ans"] = report["ans"][1:]
     if len(write_report(report)) > LARGEST_REPORT:
@@ -114,5 +116,5 @@ def _milliseconds(seconds: float) -> float:
     return round(1000 * seconds, 1) if seconds < 1 else round(1000 * seconds)
 
 
-def _short(plan: str, length: int = _LONGEST_PLAN) -> str:
-    return plan if len(plan) <= length else plan[: length - 1] + "…"
+def _short(text: str, length: int = _LONGEST_PLAN) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
