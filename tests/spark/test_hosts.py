@@ -25,11 +25,13 @@ import pytest
 import midstream as ms
 from midstream.errors import SparkError
 from midstream.spark.hosts import pool as hosts
-from midstream.spark.hosts import wire
+from midstream.spark.hosts import server, wire
 from midstream.spark.hosts.cell import NONE_YET, Cell, Loading
 from midstream.spark.hosts.server import Conversation, claim, clean_up, over_mark, sweep
 from midstream.spark.hosts.turn import Turn, take
+from midstream.spark.parcels import spool
 from midstream.spark.parcels.encoding import from_wire, to_stored, to_wire
+from midstream.spark.reasons import reason_in
 from midstream.spark.spec import JoinSpec
 from tests.oracle.compare import multiset, rows_of
 
@@ -544,6 +546,54 @@ def test_a_host_talks_to_one_worker_at_a_time(
         first.push("", "next", NONE_YET, _parcels(_batch(0)), [], _nothing, _no_more)
     with _reach(place, "run-op-0") as second:
         assert second.stamp() == "next"
+
+
+def test_a_host_that_works_for_long_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says now and then that it still works; only silence means that it is lost."""
+    monkeypatch.setattr(hosts, "PATIENCE", 0.3)
+    monkeypatch.setattr(server, "_SIGN_SECONDS", 0.05)
+    load = Cell.load
+
+    def load_slowly(cell: Cell, *args: Any) -> None:
+        threading.Event().wait(1.5)
+        load(cell, *args)
+
+    monkeypatch.setattr(Cell, "load", load_slowly)
+    conversation, store = Conversation(), Store()
+    is_in_place, stamp, results = _attempt(conversation, store, _batch(0))
+    assert not is_in_place
+    store.commit(stamp, _batch(0), results)
+    store.check(1)
+
+
+def test_an_error_in_a_host_begins_with_what_has_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any) -> None:
+        raise MemoryError("no room for 7 rows")
+
+    monkeypatch.setattr(Cell, "push", fail)
+    with pytest.raises(SparkError) as told:
+        _attempt(Conversation(), Store(), _batch(0))
+    assert str(told.value).startswith("host: MemoryError: no room for 7 rows\nTraceback")
+    lost = f"PythonException: Traceback (most recent call last):\n  File x\nmidstream.errors.SparkError: {told.value}\n"
+    assert reason_in(lost) == "host: MemoryError: no room for 7 rows"
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_no_file_is_left_where_a_batch_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    monkeypatch.setattr(spool, "DIRECT_BYTES", 0)
+
+    def fail(*args: Any) -> None:
+        args[-1]([b"a result"])
+        assert len(list(tmp_path.iterdir())) == 1
+        raise error
+
+    monkeypatch.setattr(Cell, "push", fail)
+    with pytest.raises(error):
+        take(Turn(SPEC, None, 0, "", NONE_YET, _parcels(_batch(0)), [], Store().loading, _nothing))
+    assert not list(tmp_path.iterdir())
 
 
 _JVM = """

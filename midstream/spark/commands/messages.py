@@ -16,7 +16,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 
@@ -81,7 +81,7 @@ class Command:
         return cls(plan, strategy, None if cells is None else tuple(cells), identity)
 
 
-def is_identity(value: object) -> bool:
+def is_identity(value: object) -> TypeGuard[str]:
     """Whether this may be a command's id; whoever writes a file of that name asks."""
     return isinstance(value, str) and _IDENTITY.fullmatch(value) is not None
 
@@ -131,7 +131,7 @@ def address_command(text: str, cells: int, is_first_batch: bool = False) -> Iter
 def _identity_in(text: str) -> str:
     told = _read(text) if len(text) <= _LONGEST_COMMAND else None
     identity = told.get("id") if isinstance(told, dict) else None
-    return str(identity) if is_identity(identity) else _NOBODY
+    return identity if is_identity(identity) else _NOBODY
 
 
 def make_command_packer(cells: int) -> Mapper:

@@ -178,8 +178,10 @@ class RemoteCell:
             raise HostLost(str(problem)) from problem
 
     def _answer(self) -> tuple[dict[str, Any], list[bytes]]:
+        answer: dict[str, Any] = {"working": True}
         try:
-            answer, blobs = wire.receive(self._connection)
+            while "working" in answer:
+                answer, blobs = wire.receive(self._connection)
         except OSError as problem:
             raise HostLost(str(problem)) from problem
         if "error" in answer:

@@ -7,6 +7,7 @@ has come for a while, or at once when the executor's JVM or its Python daemon is
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import select
@@ -25,8 +26,10 @@ from midstream.spark.hosts import wire
 from midstream.spark.hosts.cell import Cell, Loading
 from midstream.spark.spec import JoinSpec
 
-#: How long a worker may keep the host waiting in the middle of a conversation.
+#: How long one side may keep the other waiting in the middle of a conversation.
 PATIENCE = 600.0
+#: While the host works it says so this often: silence, and not a long batch, means that it is lost.
+_SIGN_SECONDS = 30.0
 #: A lock that is held for longer than this is a host's, not that of somebody who sweeps.
 _CLAIM_SECONDS = 0.5
 #: The marks of runs that are over are kept for longer than a task could live on after its run.
@@ -75,26 +78,28 @@ class Conversation:
         try:
             while True:
                 header, blobs = wire.receive(connection)
+                line = Line(connection)
                 try:
-                    answer, results = self._answer(header, blobs, connection)
+                    with line.signs_of_life():
+                        answer, results = self._answer(header, blobs, line)
                 except MidstreamError as problem:
                     answer, results = {"error": str(problem), "is_ours": True}, []
-                except Exception:
-                    answer, results = {"error": traceback.format_exc(), "is_ours": False}, []
-                wire.send(connection, answer, results)
+                except Exception as problem:
+                    # The message first: whoever shows one line shows that.
+                    told = "".join(traceback.format_exception_only(problem)).strip()
+                    answer, results = {"error": f"{told}\n{traceback.format_exc()}", "is_ours": False}, []
+                line.send(answer, results)
         except (OSError, wire.BrokenConnection):
             return
 
-    def _answer(
-        self, header: dict[str, Any], blobs: list[bytes], connection: socket.socket
-    ) -> tuple[dict[str, Any], list[bytes]]:
+    def _answer(self, header: dict[str, Any], blobs: list[bytes], line: Line) -> tuple[dict[str, Any], list[bytes]]:
         action = header.get("do")
         if action == "greet":
             return {"stamp": None if self._cell is None else self._cell.stamp}, []
         if action == "load":
             self._cell = None
             cell = Cell(JoinSpec.from_json(header["spec"]))
-            stored = _parcels(connection, header["count"])
+            stored = _parcels(line.connection, header["count"])
             told = header["routing"]
             routing = None if told is None else RoutingRecord.from_json(told)
             cell.load(Loading(header["plan"], header["watermark"], stored, routing), header["stamp"])
@@ -111,12 +116,45 @@ class Conversation:
                 header["watermark"],
                 parcels,
                 commands,
-                lambda results: wire.send(connection, {"more": True}, results),
+                lambda results: line.send({"more": True}, results),
             )
             report = outcome.report | {"resident": resident_bytes()}
             answer = {"report": report, "results": len(outcome.results), "router": outcome.router}
             return answer, outcome.results + outcome.snapshot
         return {"error": f"unknown request {action!r}", "is_ours": False}, []
+
+
+class Line:
+    """The host's end of a connection, which two threads may send on."""
+
+    def __init__(self, connection: socket.socket):
+        self.connection = connection
+        self._lock = threading.Lock()
+
+    def send(self, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
+        """Send a message."""
+        with self._lock:
+            wire.send(self.connection, header, blobs)
+
+    @contextlib.contextmanager
+    def signs_of_life(self) -> Iterator[None]:
+        """Say every now and then that the work on a request goes on."""
+        is_over = threading.Event()
+
+        def tell() -> None:
+            while not is_over.wait(_SIGN_SECONDS):
+                try:
+                    self.send({"working": True})
+                except OSError:
+                    return
+
+        teller = threading.Thread(target=tell, daemon=True)
+        teller.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            teller.join()
 
 
 def _parcels(connection: socket.socket, count: int) -> Iterator[tuple[int, bytes]]:

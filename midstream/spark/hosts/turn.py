@@ -54,12 +54,11 @@ def take(turn: Turn) -> TurnResult:
     meanwhile = _once(turn.meanwhile)
     loads = 0
     for _ in range(_ATTEMPTS):
-        spool = Spool()
         host = None if turn.run is None else _reach_host(turn)
         if host is None:
             break
         try:
-            with host:
+            with Spool() as spool, host:
                 is_in_place = host.stamp() == turn.stamp
                 if not is_in_place:
                     loads += 1
@@ -67,17 +66,16 @@ def take(turn: Turn) -> TurnResult:
                 outcome = host.push(
                     turn.stamp, next_stamp, turn.watermark, turn.parcels, turn.commands, meanwhile, spool.put
                 )
-            place = "host" if is_in_place and not loads else "loaded"
-            return TurnResult(_close_spool(outcome, spool), next_stamp, place, loads)
+                place = "host" if is_in_place and not loads else "loaded"
+                return TurnResult(_close_spool(outcome, spool), next_stamp, place, loads)
         except pool.HostLost as problem:
-            spool.discard()
             _logger.warning("midstream: the host of cell %d is lost (%s); starting again", turn.cell, problem)
     cell = Cell(turn.spec)
     cell.load(turn.stored(), turn.stamp)
-    spool = Spool()
-    outcome = cell.push(turn.stamp, next_stamp, turn.watermark, turn.parcels, turn.commands, spool.put)
-    meanwhile()
-    return TurnResult(_close_spool(outcome, spool), next_stamp, "worker", loads + 1)
+    with Spool() as spool:
+        outcome = cell.push(turn.stamp, next_stamp, turn.watermark, turn.parcels, turn.commands, spool.put)
+        meanwhile()
+        return TurnResult(_close_spool(outcome, spool), next_stamp, "worker", loads + 1)
 
 
 def _close_spool(outcome: Outcome, spool: Spool) -> Outcome:

@@ -23,13 +23,20 @@ _LENGTH_BYTES = 8
 
 
 class Spool:
-    """The results of one batch of a cell, as parcels."""
+    """The results of one batch of a cell, as parcels. As a context it discards them if an error leaves its block."""
 
     def __init__(self) -> None:
         self._direct: list[bytes] = []
         self._size = 0
         self._file: BinaryIO | None = None
         self._path = ""
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *problem: object) -> None:
+        if kind is not None:
+            self.discard()
 
     def put(self, parcels: Iterable[bytes]) -> None:
         """Keep parcels."""
