@@ -99,13 +99,21 @@ def examine() -> Iterator[Finding]:
 
 
 def kernel_cache() -> Path:
-    """Where compiled kernels are kept: NUMBA_CACHE_DIR, or beside the kernels' source."""
+    """Where compiled kernels are kept: NUMBA_CACHE_DIR, beside the kernels' source, or in a folder of the user's."""
     configured = os.environ.get("NUMBA_CACHE_DIR")
     if configured:
         return Path(configured)
     spec = util.find_spec("midstream.kernels")
     assert spec is not None and spec.origin is not None
-    return Path(spec.origin).parent / "__pycache__"
+    beside = Path(spec.origin).parent / "__pycache__"
+    if _can_be_written(beside):
+        return beside
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "midstream"
+
+
+def _can_be_written(folder: Path) -> bool:
+    nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    return nearest.is_dir() and os.access(nearest, os.W_OK)
 
 
 def _version(package: str) -> str | None:
@@ -117,9 +125,8 @@ def _version(package: str) -> str | None:
 
 def _kernel_cache() -> Finding:
     folder = kernel_cache()
-    nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    if os.access(nearest, os.W_OK):
-        kept = sum(1 for _ in folder.glob("*.nbc")) if folder.exists() else 0
+    if _can_be_written(folder):
+        kept = sum(1 for _ in folder.rglob("*.nbc")) if folder.exists() else 0
         return Finding("kernel cache", f"{folder}, {kept} compiled kernels")
     return Finding("kernel cache", f"{folder} cannot be written; set NUMBA_CACHE_DIR to a folder that can", False)
 

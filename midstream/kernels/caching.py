@@ -5,6 +5,10 @@ other files, and the values of their constants: with those changed, Numba would 
 `kernel` stores the hash of all sources of `midstream.kernels` with the machine code, and takes a code with another hash
 for missing. It is then compiled again, and takes the place of the old one.
 
+They are kept beside the sources. Where nobody may write there, or the sources are in a zip, as executors of Spark have
+them, they are kept in a folder of the user's that has the hash in its name: then each machine compiles them once, and
+not each application and executor, whose zips lie at other paths.
+
 Hash and code are one file, which Numba replaces as a whole, so that processes that start at the same time, perhaps
 with different sources, never take the code of one for that of another.
 """
@@ -13,15 +17,27 @@ from __future__ import annotations
 
 import hashlib
 from importlib import resources
+from pathlib import Path
+from typing import Any
 
 from numba import njit
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    InTreeCacheLocator,
+    UserProvidedCacheLocator,
+    _CacheLocator,
+)
+from numba.misc.appdirs import AppDirs
 
 
 def kernel(function):
     """Compile a function when it is first called, and keep the machine code on disk until a source changes."""
     compiled = njit(function)
-    compiled._cache = _KernelCache(function)
+    try:
+        compiled._cache = _KernelCache(function)
+    except RuntimeError:
+        pass  # nothing can be written anywhere: each process compiles for itself
     return compiled
 
 
@@ -40,8 +56,36 @@ def _hash_sources() -> str:
 SOURCES_HASH = _hash_sources()
 
 
+class _UsersFolder(_CacheLocator):
+    """A place for kernels that depends on nothing but the sources."""
+
+    def __init__(self, function):
+        self._line = function.__code__.co_firstlineno
+
+    def get_cache_path(self):
+        folder = AppDirs(appname="midstream", appauthor=False).user_cache_dir
+        return str(Path(folder) / f"kernels-{SOURCES_HASH[:16]}")
+
+    def get_source_stamp(self):
+        return SOURCES_HASH
+
+    def get_disambiguator(self):
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, function, file):
+        found = cls(function)
+        try:
+            found.ensure_cache_path()
+        except OSError:
+            return None
+        return found
+
+
 class _HashedCode(CompileResultCacheImpl):
     """Numba's form of machine code on disk, with the hash in front."""
+
+    _locator_classes: list[Any] = [UserProvidedCacheLocator, InTreeCacheLocator, _UsersFolder]  # noqa: RUF012
 
     def reduce(self, cres):
         return SOURCES_HASH, *super().reduce(cres)

@@ -45,12 +45,13 @@ def package(tmp_path: Path) -> Path:
     return package
 
 
-def start(package: Path) -> subprocess.Popen[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+def start(package: Path, **settings: str) -> subprocess.Popen[str]:
+    left_out = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
+    environment = {name: value for name, value in os.environ.items() if name not in left_out}
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         cwd=package.parent,
-        env=environment | {"PYTHONPATH": str(package.parent)},
+        env=environment | {"PYTHONPATH": str(package.parent), **settings},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -85,6 +86,25 @@ def test_a_changed_constant_of_another_file_is_used(package: Path) -> None:
 
     stored = list((package / "kernels" / "__pycache__").glob("partition.add_coordinates*.nbc"))
     assert len(stored) == 1, "the new code has taken the place of the old"
+
+
+def test_kernels_in_a_zip_are_compiled_once_wherever_it_lies(package: Path, tmp_path: Path) -> None:
+    home = str(tmp_path / "home")
+    found = []
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        archive = shutil.make_archive(str(tmp_path / folder / "midstream"), "zip", tmp_path, "midstream")
+        found.append(outcome(start(Path(archive), HOME=home, PYTHONPATH=archive)))
+    assert [run["from_disk"] for run in found] == [0, 1]
+    assert all(run["cells"] == run["expected"] for run in found)
+    (kept,) = (tmp_path / "home" / ".cache" / "midstream").iterdir()
+    assert kept.name.startswith("kernels-")
+
+
+def test_where_nothing_can_be_written_each_process_compiles(package: Path, tmp_path: Path) -> None:
+    archive = shutil.make_archive(str(tmp_path / "midstream"), "zip", tmp_path, "midstream")
+    found = outcome(start(Path(archive), HOME="/dev/null", PYTHONPATH=archive))
+    assert found["from_disk"] == 0 and found["cells"] == found["expected"]
 
 
 def test_every_kernel_is_kept_in_this_way() -> None:

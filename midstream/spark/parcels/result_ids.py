@@ -1,9 +1,9 @@
 """Names for results that stay the same when a batch is run again, for sinks that may get a batch twice.
 
 A result of a join is named by the batch that it comes in, its cell, a hash of its values, and its place among equal
-results of that cell and batch. Each cell counts its batches, because a thread that asks for results may not know Spark's
-number. A batch that is replayed has the same input and watermark, so every cell gives the same results. If their order
-differs, the names stay the same, because equal results can change places unnoticed.
+results of that cell and batch. Each cell counts its batches, because a thread that asks for results may not know the
+number that Spark gave them. A batch that is replayed has the same input and watermark, so every cell gives the same
+results. If their order differs, the names stay the same, because equal results can change places unnoticed.
 
 A result of a query with steps is named by what it is: 128 bits of its values, of `valid_from`, and of its place among
 those that are equal in both, the longest first. So the name depends on nothing but the query's result.
