@@ -19,7 +19,7 @@ from midstream.spark.commands.messages import is_identity
 from midstream.spark.compat import QuickListener, fail_query, is_connect, plan_of_query, used_checkpoint
 from midstream.spark.hosts import pool
 from midstream.spark.reports.totals import joins_in, operators_in, reports_by_join
-from midstream.spark.settings import put_back
+from midstream.spark.settings import SHUFFLE_PARTITIONS, put_back
 from midstream.spark.spec import JoinSpec
 
 _logger = logging.getLogger("midstream")
@@ -37,6 +37,8 @@ class JoinListener(QuickListener):
         self._answers: dict[str, dict[int, str]] = {}
         #: The joins whose queries have not started yet.
         self._expected: set[str] = set()
+        #: The joins whose queries have.
+        self._started: set[str] = set()
         self._folders: dict[str, str] = {}
         #: The joins without control, by their unique ids: no command makes a batch that checks them.
         self._unchecked: dict[str, JoinSpec] = {}
@@ -54,11 +56,12 @@ class JoinListener(QuickListener):
     def onQueryStarted(self, event: Any) -> None:
         """A classic session calls it before `start` returns, when the query has its own copy of all settings."""
         session = self._session()
-        if session is None or is_connect(session) or not (self._expected or self._unchecked):
+        if session is None or is_connect(session) or not (self._expected or self._unchecked or self._started):
             return
         query = str(event.id)
         try:
             plan = plan_of_query(session, query)
+            self._warn_of_second_starts(joins_in(plan))
             self._put_back(joins_in(plan))
         except Exception:
             _logger.exception("midstream: the settings of the session could not be put back")
@@ -66,6 +69,16 @@ class JoinListener(QuickListener):
         specs = [self._unchecked[operator] for operator in operators_in(plan) if operator in self._unchecked]
         if specs:
             self._check(session, query, specs)
+
+    def _warn_of_second_starts(self, joins: Iterable[str]) -> None:
+        """A DataFrame whose query starts once more finds the session's settings put back."""
+        for join in self._started.intersection(joins) - self._expected:
+            _logger.warning(
+                "midstream: the join %s was started before, and a new checkpoint gets as many partitions as %s says; "
+                "call sql or join again for each start, or set it to the number of partitions",
+                join,
+                SHUFFLE_PARTITIONS,
+            )
 
     def _check(self, session: Any, query: str, specs: list[JoinSpec]) -> None:
         """Make a query fail at once if the cells would refuse to go on from its checkpoint."""
@@ -83,6 +96,7 @@ class JoinListener(QuickListener):
         session = self._session()
         if session is None or self._expected.isdisjoint(joins):
             return
+        self._started |= self._expected.intersection(joins)
         self._expected.difference_update(joins)
         if not self._expected:
             put_back(session)

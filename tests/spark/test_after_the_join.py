@@ -88,3 +88,21 @@ def test_an_aggregate_is_refused(joined: Any, tmp_path: Path) -> None:
     writer = joined.groupBy("a_v").count().writeStream.format("noop").outputMode("append")
     with pytest.raises(AnalysisException, match="without watermark"):
         writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+
+
+def test_a_function_may_pass_over_a_batch_that_it_computes(spark: Any, tmp_path: Path) -> None:
+    """Spark asks that all of a batch is computed, not that anybody takes it."""
+    rows = [(at % 3, at, at * SECOND) for at in range(12)]
+    windows = {"a": 5 * SECOND, "b": 5 * SECOND}
+    given = Input({"a": [rows[:6], rows[6:]], "b": [rows, []]})
+    joined = ms.spark.sql(streams.join_text(windows), given.frames(spark, tmp_path), "ts", LONG, partitions=2)
+    passed: list[int] = []
+
+    def take(batch: Any, number: int) -> None:
+        passed.append(number)
+        batch.write.format("noop").mode("overwrite").save()
+
+    writer = joined.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert query.exception() is None and len(passed) > 1

@@ -203,6 +203,18 @@ def test_settings_are_put_back_when_the_query_has_started(
     assert all(name in line for name in needed)
 
 
+def test_a_second_start_of_a_dataframe_is_warned_of(
+    session: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    frames = Input({name: [[(1, 1, 1)]] for name in ("a", "b")}).frames(session, tmp_path)
+    joined = ms.spark.sql(TEXT, frames, "ts", partitions=1)
+    with caplog.at_level(logging.WARNING, "midstream"):
+        for name in ("first", "second"):
+            writer = joined.writeStream.format("noop").option("checkpointLocation", str(tmp_path / name))
+            writer.start().stop()
+            assert len(said(caplog, "was started before", logging.WARNING)) == (name == "second")
+
+
 def test_what_the_user_has_changed_meanwhile_is_not_put_back(session: Any) -> None:
     prepare(session, 3, True)
     session.conf.set(SHUFFLE_PARTITIONS, "9")
