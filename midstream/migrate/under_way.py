@@ -50,8 +50,9 @@ class Migrations:
             raise EngineError(f"migrate: on_event={shown(listener)}; give a function that takes the migration's record")
         running = pipeline.executor.kind
         if kind.name == running.name and plan.skeleton == pipeline.plan.skeleton:
-            is_named = strategy is not None or not isinstance(chosen, JustInTime)
-            begin.check_own_kind(pipeline.executor, plan, chosen.name if is_named else None)
+            if strategy is None and pipeline.executor.refusal(plan, chosen.name) is not None:
+                chosen = JustInTime()  # what the engine goes by elsewhere has nothing to do here
+            begin.check_own_kind(pipeline.executor, plan, None if strategy is None else chosen.name)
         if pipeline.memory.limit is not None:
             check_can_evict(kind, "migrate")
         old, new = Running(str(pipeline.plan), running.name), Running(str(plan), kind.name)

@@ -167,11 +167,15 @@ def test_where_operators_move_an_eddy_starts_anew_by_any_strategy(strategy: str 
     assert engine.finish().sort_by("valid_from") == alone.finish().sort_by("valid_from")
 
 
-def test_an_eddy_refuses_the_strategy_of_its_engine_too() -> None:
+def test_an_eddy_changes_its_order_whatever_its_engine_goes_by_elsewhere() -> None:
+    """The strategy of the engine is a default, and nobody could leave it out."""
     query = make_engine("eddy").query
     engine = ms.Engine(query, plan=FIRST_R, executor="eddy", strategy="parallel-track")
-    with pytest.raises(ms.EngineError, match="so that parallel-track has nothing to do"):
-        engine.migrate(FIRST_T)
+    push(engine, "s1", "r1")
+    assert engine.migrate(FIRST_T).strategy == "jisc"
+    assert str(engine.plan) == FIRST_T
+    assert push(engine, "t1") == ["r1 s1 t1"]
+    assert engine.migrate(FIRST_R, executor="stairs").strategy == "parallel-track"
 
 
 def test_a_new_routing_of_an_eddy_is_done_at_once() -> None:
