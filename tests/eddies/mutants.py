@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import pytest
 
-from midstream.engine.executors.eddy import executor, moving, operations, rule
+from midstream.engine.executors.eddy import executor, inserting, moving, operations
 from midstream.engine.executors.eddy.executor import EddyExecutor
 from midstream.engine.executors.eddy.key_filter import KeyFilter
 from midstream.engine.executors.eddy.marks import Marks
@@ -60,16 +60,16 @@ def marks_on_own_rows_only(patch: pytest.MonkeyPatch) -> None:
         add(stairs.marks, own_rows(stairs, stair, taken))
         return taken
 
-    def inserting(stairs: StairStore, stair: Stair, delta: Delta) -> None:
+    def insert_by_own_rows(stairs: StairStore, stair: Stair, delta: Delta) -> None:
         marked = stairs.marks.find(own_rows(stairs, stair, delta))
         is_marked = np.zeros(len(delta), np.bool_) if marked is None else marked
         store_plainly(stairs, stair, delta.at(np.flatnonzero(~is_marked)))
         if is_marked.any():
-            rule.insert(stairs, stair, delta.at(np.flatnonzero(is_marked)))
+            inserting.insert(stairs, stair, delta.at(np.flatnonzero(is_marked)))
 
     patch.setattr(Marks, "add", lambda marks, delta: None)
     for module in (executor, moving, operations):
-        patch.setattr(module, "insert", inserting)
+        patch.setattr(module, "insert", insert_by_own_rows)
     for module in (moving, operations):
         patch.setattr(module, "take_out", taking)
 
@@ -80,7 +80,7 @@ def two_streams_in_flight(patch: pytest.MonkeyPatch) -> None:
     def sending(eddy: EddyExecutor, deltas: Mapping[int, Delta], block: Block) -> Iterator[None]:
         for number, delta in deltas.items():
             edge = eddy.guide.routings[0].next_edge(frozenset((number,)))
-            rule.insert(eddy.store, eddy.store.stair(number, edge), delta)
+            inserting.insert(eddy.store, eddy.store.stair(number, edge), delta)
         yield from send_all(eddy, deltas, block)
 
     send_all = EddyExecutor._send_all

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -191,3 +192,31 @@ def test_on_another_executor_only_the_rates_go_on() -> None:
     same = ms.Engine(query, executor="stairs", routing=replace(record, policy="fixed"), seed=5)
     assert same.routing is not None and same.routing.policy == "fixed"
     assert same.routing_record is not None and same.routing_record.rates == {**(record.rates or {}), "seed": 5}
+
+
+def test_classes_are_told_apart_by_the_same_shares() -> None:
+    """Shares drift while no rate moves: nobody decides then but an engine that was restored."""
+    texts = ("r [RANGE 20 MILLISECONDS]", "s [RANGE 1 MILLISECOND]", "t [RANGE 20 MILLISECONDS]")
+    query = ms.query(
+        f"SELECT r.ts AS x FROM {', '.join(texts)} WHERE r.a = s.a AND s.b = t.b", dict.fromkeys("rst", SCHEMA), "ts"
+    )
+    options = {"executor": "stems", "routing": "content", **ALL_ENTER}
+    has_told_apart = False
+    for seed in (22, 23):
+        rng = np.random.default_rng(seed)
+        engine, other = (ms.Engine(query, **options) for _ in range(2))
+        for number in range(30):
+            share = 0.5 + 0.35 * np.sin(number / 4 + seed)
+            push = {}
+            for name in "rst":
+                kind = rng.random(150) < (share if name == "s" else 0.5)
+                many, few = rng.integers(0, 8, 150), rng.integers(0, 400, 150)
+                times = number * 4000 + np.sort(rng.integers(0, 4000, 150))
+                columns = [np.where(kind, many, 1000 + few), np.where(kind, 1000 + few, many), times]
+                push[name] = pa.table(columns, schema=SCHEMA)
+            other = ms.Engine.restore(query, other.snapshot(), **ALL_ENTER)
+            for each in (engine, other):
+                each.push(push, watermark=number * 4000)
+            assert ways_of(engine) == ways_of(other), (seed, number)
+            has_told_apart |= len(ways_of(engine)) > 3
+    assert has_told_apart

@@ -22,7 +22,11 @@ _TOO_MUCH = 0.6
 
 
 class ClassRates:
-    """What was sampled of each class. `version` changes with classes and settled rates."""
+    """What was sampled of each class. `version` changes with classes and settled rates.
+
+    Decisions go by the shares that classes had then: between two versions nobody decides, but an engine that was
+    restored decides at once, and has to decide the same.
+    """
 
     #: Codes of a key class that are needed to make classes of them.
     needed = 128
@@ -32,6 +36,11 @@ class ClassRates:
         self.version = 0
         self._codes: dict[int, Ints] = {}
         self._counts: dict[tuple[int, Direction, int], Count] = {}
+        self._settled: dict[int, list[float]] = {}
+
+    def _settle(self) -> None:
+        self.version += 1
+        self._settled = {key_class: self.shares(classes) for key_class, classes in self.classes.items()}
 
     def see(self, key_class: int, codes: Ints, are_numbers: bool) -> None:
         """Codes of a key class were sampled."""
@@ -48,7 +57,7 @@ class ClassRates:
         if made is not None and made != classes:
             self.classes[key_class] = made
             self._counts = {key: count for key, count in self._counts.items() if key[0] != key_class}
-            self.version += 1
+            self._settle()
 
     def add(self, key_class: int, direction: Direction, codes: Ints, found: NDArray[np.float64] | Ints) -> None:
         """Rows with these codes have found so many partners each."""
@@ -56,6 +65,7 @@ class ClassRates:
         if classes is None:
             return
         numbers = classes.of_codes(codes)
+        has_moved = False
         rows = np.bincount(numbers, minlength=len(classes))
         partners = np.bincount(numbers, weights=found, minlength=len(classes))
         for number in np.flatnonzero(rows).tolist():
@@ -63,12 +73,18 @@ class ClassRates:
             count.add(int(rows[number]), float(partners[number]), 0)
             if count.sampled >= 1 and count.has_moved(count.found / count.sampled, count.found):
                 count.settled = count.found / count.sampled
-                self.version += 1
+                has_moved = True
+        if has_moved:
+            self._settle()
 
     def rate(self, key_class: int, direction: Direction, number: int) -> float | None:
         """The settled rate of a class; None if nothing is known."""
         count = self._counts.get((key_class, direction, number))
         return None if count is None else count.settled
+
+    def settled_shares(self, key_class: int) -> list[float]:
+        """The shares of the newest classes that decisions go by."""
+        return self._settled[key_class]
 
     def shares(self, classes: KeyClasses) -> list[float]:
         """The share of each class, which need not be one of the newest, in the codes that were sampled lately."""
@@ -86,6 +102,7 @@ class ClassRates:
             "classes": [classes.to_json() for classes in self.classes.values()],
             "codes": [[key_class, codes.tolist()] for key_class, codes in self._codes.items()],
             "counts": counts,
+            "shares": sorted(self._settled.items()),
         }
 
     def from_json(self, stored: Mapping[str, Any]) -> None:
@@ -97,4 +114,5 @@ class ClassRates:
             (key_class, (start, end), number): Count(*counted)
             for key_class, start, end, number, *counted in stored["counts"]
         }
-        self.version += 1
+        self._settle()
+        self._settled |= {key_class: list(shares) for key_class, shares in stored.get("shares", ())}

@@ -39,7 +39,7 @@ class Content:
             of_classes = [_rates_of(rates, key_class, number, known) for number in range(len(classes))]
             weights = tuple(_weigh(field.tree, found) for found in of_classes)
             together = apart = 0.0
-            for share, found, own in zip(rates.by_class.shares(classes), of_classes, weights, strict=True):
+            for share, found, own in zip(rates.by_class.settled_shares(key_class), of_classes, weights, strict=True):
                 together += share * _expect(field.tree, found, tuple(common.items()))
                 apart += share * _expect(field.tree, found, tuple(own.items()))
             if together and apart / together < least:
