@@ -46,8 +46,8 @@ def _needed() -> set[str]:
 
 
 def _copy(name: str, packages: Path) -> None:
-    if name == "midstream":  # it may be installed as a link to the sources
-        shutil.copytree(_ROOT / name, packages / name, ignore=shutil.ignore_patterns("__pycache__"))
+    if name == "midstream":  # it may be installed as a link to the sources; compiled kernels go with it
+        shutil.copytree(_ROOT / name, packages / name, ignore=shutil.ignore_patterns("*.pyc"))
         return
     for file in distribution(name).files or ():
         if ".." not in file.parts and "__pycache__" not in file.parts:

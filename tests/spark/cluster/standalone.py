@@ -66,7 +66,6 @@ class Cluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
             "TMPDIR": str(self._folder),  # where executors put the sockets of hosts
-            "XDG_CACHE_HOME": str(self._folder / "cache"),  # where a package in a zip leaves its compiled kernels
         }
         place = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         with log.open("wb") as file:
@@ -151,7 +150,6 @@ def submit(master: str, job: Path, folder: Path, *options: str, seconds: float =
                 "PYSPARK_DRIVER_PYTHON": sys.executable,
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "TMPDIR": str(folder),
-                "XDG_CACHE_HOME": str(folder / "cache"),
             },
             timeout=seconds,
             check=False,
