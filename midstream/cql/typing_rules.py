@@ -197,10 +197,12 @@ def nullif(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def extreme(name: str, args: Sequence[Expr]) -> Expr:
-    """GREATEST and LEAST: nulls are passed over."""
+    """GREATEST and LEAST of values that have an order: nulls are passed over."""
     type = common_type(arg.type for arg in args)
     if family(type) == "null":
         return args[0]
+    if family(type) == "other":
+        raise _no_operator(name, args, "numbers, text, bytes, booleans, dates and times")
     if family(type) == "timestamp":
         type = TIMESTAMP if type.tz is None else pa.timestamp("us", type.tz)
     return Call(name, tuple(coerce(arg, type) for arg in args), type)

@@ -78,6 +78,11 @@ NAMES: dict[str, Any] = {
     "inf": math.inf,
     "cast": lambda operand, type: cast(literal(operand), _BY_NAME[type] if isinstance(type, str) else type),
     "decimal": pa.decimal128,
+    "null_of": lambda type: Literal(None, type),
+    "list_": pa.list_(pa.int32()),
+    "map_": pa.map_(pa.string(), pa.int8()),
+    "struct": pa.struct({"x": pa.int8()}),
+    "interval": pa.month_day_nano_interval(),
     "timestamp": pa.timestamp("us"),
 }
 

@@ -174,6 +174,11 @@ REFUSED: list[tuple[str, str]] = [
     ("round(1, 2, 3)", r"round is written round\(x \[, digits\]\), and was given 3 arguments"),
     ("cast(date('2020-01-01'), 'int32')", r"CAST from date32\[day\] to INT is not possible"),
     ("cast(us(1), 'int64')", "CAST from duration.us. to BIGINT is not possible"),
+    *(
+        (f"{name}(null_of({type}), null_of({type}))", f"{name} does not take .*; it takes numbers, text")
+        for name in ("greatest", "least")
+        for type in ("list_", "map_", "struct", "interval")
+    ),
     ("unix_micros(1)", "unix_micros takes a date or timestamp"),
 ]
 
