@@ -92,6 +92,30 @@ def cast_text(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     return values.cast(wanted)
 
 
+def unscaled_type(type: pa.DataType) -> pa.DataType:
+    """The type of the numbers that decimals of a type are without their scale, of as many bits: a view of the same.
+
+    Arrow compares these and chooses between them. With decimals it does so for some types, and changes others.
+
+    >>> unscaled_type(pa.decimal64(12, 2)), unscaled_type(pa.decimal128(9, -3))
+    (DataType(int64), Decimal128Type(decimal128(38, 0)))
+    """
+    if pat.is_decimal32(type):
+        return pa.int32()
+    if pat.is_decimal64(type):
+        return pa.int64()
+    return pa.decimal128(38, 0) if pat.is_decimal128(type) else pa.decimal256(76, 0)
+
+
+def unscaled(values: pa.Array) -> pa.Array:
+    """Decimals as the numbers that they are without their scale.
+
+    >>> unscaled(pa.array([None, 5000]).cast(pa.decimal128(38, 0)).cast(pa.decimal128(9, -3))).to_pylist()
+    [None, Decimal('5')]
+    """
+    return values.view(unscaled_type(values.type))
+
+
 def chunks_of(column: pa.ChunkedArray | pa.Array) -> list[pa.Array]:
     """The arrays that a column consists of."""
     if not isinstance(column, pa.ChunkedArray):

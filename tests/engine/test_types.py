@@ -19,7 +19,7 @@ DATE, MOMENT = datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 12, 30
 UTC = datetime.timezone.utc
 NANO = pa.MonthDayNano([1, 2, 3])
 LONG = "a text that does not fit inline"
-NUMBER = decimal.Decimal("1.25")
+NUMBER, ROUND = decimal.Decimal("1.25"), decimal.Decimal("5E+3")
 
 # A type and two different values of it.
 PLAIN: list[tuple[pa.DataType, Any, Any]] = [
@@ -27,6 +27,7 @@ PLAIN: list[tuple[pa.DataType, Any, Any]] = [
     *((make(), 1, 100) for make in (pa.uint8, pa.uint16, pa.uint32, pa.uint64)),
     *((make(), 0.5, 2.0) for make in (pa.float16, pa.float32, pa.float64)),
     *((make(9, 2), NUMBER, -NUMBER) for make in (pa.decimal32, pa.decimal64, pa.decimal128, pa.decimal256)),
+    *((make(9, -3), ROUND, -ROUND) for make in (pa.decimal32, pa.decimal64, pa.decimal128, pa.decimal256)),
     (pa.bool_(), True, False),
     *((make(), "a", LONG) for make in (pa.string, pa.large_string, pa.string_view)),
     *((make(), b"a", LONG.encode()) for make in (pa.binary, pa.large_binary, pa.binary_view)),
@@ -146,7 +147,15 @@ def test_late_rows_of_every_type(type: pa.DataType, value: Any, other: Any) -> N
 @pytest.mark.parametrize(("type", "value", "other"), VALUES, ids=IDS)
 @pytest.mark.parametrize(
     "condition",
-    ["a.x = b.x AND a.k = b.k", "a.x = b.x OR a.k <> b.k", "COALESCE(a.x, b.x) = b.x", "a.x <=> b.x"],
+    [
+        "a.x = b.x AND a.k = b.k",
+        "a.x = b.x OR a.k <> b.k",
+        "COALESCE(a.x, b.x) = b.x",
+        "a.x <=> b.x",
+        "a.x <= b.x AND a.x >= b.x",
+        "NULLIF(a.x, b.x) IS NULL AND a.x = b.x",
+        "GREATEST(a.x, b.x) = LEAST(b.x, a.x) AND a.x = b.x",
+    ],
 )
 def test_keys_and_predicates_of_every_type(condition: str, type: pa.DataType, value: Any, other: Any) -> None:
     try:

@@ -28,6 +28,11 @@ SAMPLES: list[tuple[pa.DataType, Any, Any]] = [
     (pa.bool_(), False, True),
     (pa.decimal128(10, 2), Decimal("-1.50"), Decimal("2.25")),
     (pa.decimal256(38, 2), Decimal("-1.50"), Decimal("2.25")),
+    *((make(9, 2), Decimal("-1.50"), Decimal("2.25")) for make in (pa.decimal32, pa.decimal64)),
+    *(
+        (make(9, -3), Decimal("-5E+3"), Decimal("2E+3"))
+        for make in (pa.decimal32, pa.decimal64, pa.decimal128, pa.decimal256)
+    ),
     (pa.string(), "a", "é"),
     (pa.large_string(), "a", "é"),
     (pa.string_view(), "a", "é"),
@@ -75,10 +80,19 @@ def test_comparison(type: pa.DataType, low: Any, high: Any) -> None:
 def test_choice(type: pa.DataType, low: Any, high: Any) -> None:
     a, b = Column(0, "a", type), Column(0, "b", type)
     columns = {"a": pa.array([low, None, high, None], type), "b": pa.array([high, high, low, None], type)}
-    chosen = evaluate(call("coalesce", [a, b]), **columns)
-    assert chosen.cast(type).equals(pa.array([low, high, high, None], type)) or chosen.type == pa.float64()
-    test = call("case", [call("is_null", [a]), b, a])
-    assert evaluate(test, **columns)[:3].is_valid().to_pylist() == [True, True, True]
+    test = call("is_null", [a])
+    choices = {
+        call("coalesce", [a, b]): [low, high, high, None],
+        call("greatest", [a, b]): [high, high, high, None],
+        call("least", [a, b]): [low, high, low, None],
+        call("case", [test, b, a]): [low, high, high, None],
+        call("if", [test, a, b]): [high, None, low, None],
+        call("nullif", [a, b]): [low, None, high, None],
+        call("nullif", [a, a]): [None] * 4,
+    }
+    for choice, values in choices.items():
+        found = evaluate(choice, **columns)
+        assert str(found.to_pylist()) == str(pa.array(values, type).cast(found.type).to_pylist()), choice
 
 
 @pytest.mark.parametrize(("type", "low", "high"), SAMPLES, ids=IDS)

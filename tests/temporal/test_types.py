@@ -24,6 +24,7 @@ VALUES: dict[pa.DataType, list[Any]] = {
     pa.decimal64(12, -2): [Decimal("-12E+2"), Decimal("0E+2"), Decimal("1E+2"), Decimal("99999999E+2")],
     pa.decimal64(15, 3): [Decimal("-1.250"), Decimal("0.000"), Decimal("1.250"), Decimal("999999999999.999")],
     pa.decimal128(12, -2): [Decimal("-12E+2"), Decimal("0E+2"), Decimal("1E+2"), Decimal("99E+2")],
+    pa.decimal256(12, -2): [Decimal("-12E+2"), Decimal("0E+2"), Decimal("1E+2"), Decimal("99E+2")],
     pa.decimal256(38, 3): [Decimal("-" + "9" * 35 + ".999"), Decimal("0.000"), Decimal("9" * 35 + ".999")],
     pa.uint8(): [0, 1, 128, 255],
     pa.uint64(): [0, 1, 2**63 - 1, 2**63, 2**64 - 1],
@@ -47,14 +48,19 @@ def find_extremes(a: Bag, b: Bag) -> Counter[tuple[Any, ...]]:
 
 #: Queries over two streams, and what they give for the values of both in one window.
 QUERIES: dict[str, Expected] = {
-    "SELECT DISTINCT x FROM a {w}": lambda a, b: Counter((x,) for x in set(a)),
-    "SELECT x, count(*) AS c FROM a {w} GROUP BY x": lambda a, b: Counter(Counter(a).items()),
-    "SELECT min(x) AS l, max(x) AS h, count(DISTINCT x) AS d, count(x) AS c FROM a {w}": find_extremes,
-    "SELECT x FROM a {w} EXCEPT ALL SELECT x FROM b {w}": lambda a, b: Counter(
+    "SELECT DISTINCT {x} AS x FROM a {w}": lambda a, b: Counter((x,) for x in set(a)),
+    "SELECT {x} AS x, count(*) AS c FROM a {w} GROUP BY {x}": lambda a, b: Counter(Counter(a).items()),
+    "SELECT min({x}) AS l, max({x}) AS h, count(DISTINCT {x}) AS d, count({x}) AS c FROM a {w}": find_extremes,
+    "SELECT {x} AS x FROM a {w} EXCEPT ALL SELECT {x} AS x FROM b {w}": lambda a, b: Counter(
         (x,) for x in (Counter(a) - Counter(b)).elements()
     ),
-    "SELECT x FROM a {w} INTERSECT SELECT x FROM b {w}": lambda a, b: Counter((x,) for x in set(a) & set(b)),
+    "SELECT {x} AS x FROM a {w} INTERSECT SELECT {x} AS x FROM b {w}": lambda a, b: Counter(
+        (x,) for x in set(a) & set(b)
+    ),
 }
+
+#: What gives the value of x, in its type.
+WAYS = ["x", "coalesce(x, x)", "CASE WHEN ts >= 0 THEN x END", "if(ts < 0, NULL, x)", "nullif(x, NULL)", "least(x, x)"]
 
 
 @pytest.mark.parametrize("text", QUERIES)
@@ -65,7 +71,8 @@ def test_values_of_any_type(type: pa.DataType, text: str) -> None:
     for is_packed in (False, True):
         schema = pa.schema({"x": type, "ts": pa.int64()})
         streams = "ab" if " b " in text else "a"
-        query = ms.query(text.format(w="[TUMBLE 1 SECOND]"), schemas=dict.fromkeys(streams, schema), event_time="ts")
+        asked = text.format(w="[TUMBLE 1 SECOND]", x=rng.choice(WAYS))
+        query = ms.query(asked, schemas=dict.fromkeys(streams, schema), event_time="ts")
         engine, drawn = ms.Engine(query), {"a": Bag(), "b": Bag()}
         for at in range(4):
             push = {}

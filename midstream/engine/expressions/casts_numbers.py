@@ -11,6 +11,7 @@ from midstream.engine.expressions import formatting, parsing
 from midstream.engine.expressions.decimals import cut_digits, rescale, shift, to_unscaled
 from midstream.engine.expressions.numbers import without
 from midstream.engine.expressions.vectors import Kernel, Vector, computed_in, read_booleans, reader, validity, writer
+from midstream.state.arrow import unscaled, unscaled_type
 
 
 def integer_to_integer(source: pa.DataType, target: pa.DataType) -> Kernel:
@@ -114,5 +115,5 @@ def decimal_to_float(source: pa.DataType, target: pa.DataType) -> Kernel:
 
 
 def decimal_to_boolean(source: pa.DataType, target: pa.DataType) -> Kernel:
-    zero = pa.scalar(0, source)
-    return lambda a: read_booleans(pc.not_equal(a, zero))
+    zero = pa.scalar(0, unscaled_type(source))
+    return lambda a: read_booleans(pc.not_equal(unscaled(a), zero))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from midstream.cql.model import Call, Expr, Literal
 from midstream.engine.expressions.vectors import (
@@ -24,6 +25,7 @@ from midstream.engine.expressions.vectors import (
     read_booleans,
     reader,
     true_where,
+    unscaled_value,
     validity,
 )
 
@@ -42,7 +44,7 @@ def comparison(call: Call) -> Kernel:
     a, b = call.args
     name = call.function
     if physical(a.type) is None:
-        return _compare_arrow(_ARROW[name])
+        return _compare_arrow(_over_unscaled(a.type, _ARROW[name]))
     if not (_is_float(a) or _is_float(b)):
         return _compare(_UFUNCS[name])
     if _is_number(b):
@@ -207,11 +209,12 @@ def membership(call: Call) -> Kernel:
 def case(call: Call) -> Kernel:
     """``c1, v1, c2, v2, ..., else``: the value beside the first condition that is true."""
     if physical(call.type) is None:
+        pick = _keep_decimals(call.type, pc.if_else)
 
         def choose_arrow(*args: Value) -> Value:
             result = args[-1]
             for at in range(len(args) - 3, -1, -2):
-                result = pc.if_else(pa.array(np.atleast_1d(true_where(args[at]))), args[at + 1], result)
+                result = pick(pa.array(np.atleast_1d(true_where(args[at]))), args[at + 1], result)
             return result
 
         return choose_arrow
@@ -231,7 +234,7 @@ def case(call: Call) -> Kernel:
 
 def coalesce(call: Call) -> Kernel:
     if physical(call.type) is None:
-        return lambda *args: pc.coalesce(*args)
+        return _keep_decimals(call.type, pc.coalesce)
 
     def first_known(*args: Vector) -> Vector:
         values, valid = args[0]
@@ -265,7 +268,7 @@ def _extreme(call: Call, is_better: Any, pick_arrow: Any) -> Kernel:
     Of values that compare equal the first stays: 0.0 and -0.0 are told apart when they are printed.
     """
     if physical(call.type) is None:
-        return lambda *args: pick_arrow(*args)
+        return _keep_decimals(call.type, pick_arrow)
 
     def choose(*args: Vector) -> Vector:
         values, valid = args[0]
@@ -279,6 +282,25 @@ def _extreme(call: Call, is_better: Any, pick_arrow: Any) -> Kernel:
         return values, valid
 
     return choose
+
+
+def _over_unscaled(type: pa.DataType, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of Arrow over values of one type; it gets decimals as numbers without their scale."""
+    if not pt.is_decimal(type):
+        return function
+
+    def run(*args: Any) -> Any:
+        return function(*(unscaled_value(arg) if pt.is_decimal(arg.type) else arg for arg in args))
+
+    return run
+
+
+def _keep_decimals(type: pa.DataType, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of Arrow that gives some of its arguments; of decimals, too, in the type that they have."""
+    if not pt.is_decimal(type):
+        return function
+    choose = _over_unscaled(type, function)
+    return lambda *args: choose(*args).view(type)
 
 
 def _is_float(expr: Expr) -> bool:

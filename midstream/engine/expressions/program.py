@@ -27,7 +27,7 @@ from midstream.engine.expressions import decimals, numbers, predicates, strings,
 from midstream.engine.expressions.casts import conversion
 from midstream.engine.expressions.limits import limit_kernel
 from midstream.engine.expressions.vectors import Kernel, Value, computed_in, constant, reader, writer
-from midstream.state.sizes import ArrayTooLargeError, make_in_pieces
+from midstream.state.sizes import ArrayTooLargeError, make_in_pieces, wide_type
 
 Columns = Mapping[tuple[int, str], pa.Array]
 
@@ -103,6 +103,7 @@ class Evaluator:
         self.expr = expr
         self._program = _Program(expr)
         self._write = writer(expr.type)
+        self._wide = wide_type(expr.type)
         self._column = (expr.input, expr.name) if isinstance(expr, Column) else None
         self._mask: _Program | None = None
 
@@ -113,7 +114,9 @@ class Evaluator:
         """
         if self._column is not None:
             return columns[self._column]
-        return self._write(self._program.run(columns), length)
+        values = self._write(self._program.run(columns), length)
+        assert values.type in (self.expr.type, self._wide), f"{self.expr.type} is what {self.expr} gives"
+        return values
 
     def chunks(self, columns: Columns, length: int) -> pa.Array | pa.ChunkedArray:
         """The expression's value for every row, in several arrays if one does not hold them."""

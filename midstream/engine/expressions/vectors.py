@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from midstream.state import sizes
+from midstream.state.arrow import unscaled
 from midstream.state.sizes import ArrayTooLargeError
 
 Mask: TypeAlias = Any  # None, a boolean array, or a boolean scalar
@@ -163,6 +164,11 @@ def repeat(scalar: pa.Scalar, length: int) -> pa.Array:
         if needed > sizes.ARRAY_BYTES:
             raise ArrayTooLargeError(needed)
     return pa.repeat(scalar, length)
+
+
+def unscaled_value(value: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
+    """Decimals, or one of them, as numbers without their scale."""
+    return unscaled(value) if isinstance(value, pa.Array) else unscaled(pa.array([value], value.type))[0]
 
 
 def both_valid(p: Mask, q: Mask) -> Mask:

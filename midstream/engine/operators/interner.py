@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from midstream.kernels import interning as kernels
 from midstream.state import rings
-from midstream.state.arrow import make_contiguous, validity_of, values_of
-from midstream.state.columns import BytesColumn, PayloadColumn, make_column, pair_words
+from midstream.state.arrow import make_contiguous, unscaled, validity_of, values_of
+from midstream.state.columns import BytesColumn, PayloadColumn, make_column
 from midstream.state.indexes import Ints, draw_seed
 from midstream.state.keys import codes_of, is_hashed
 from midstream.state.sizes import cut_into_pieces
@@ -158,18 +158,10 @@ def make_plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def are_equal(values: pa.Array, others: pa.Array) -> NDArray[np.bool_]:
     """Which values of a type with hashed codes are equal. A null means nothing: codes tell nulls apart."""
-    type = values.type
-    if pat.is_decimal(type) and not pat.is_decimal256(type):  # Arrow does not compare those with a negative scale
-        if not pat.is_decimal128(type):
-            values, others = (side.cast(coded_type(type)) for side in (values, others))
-        return np.asarray((pair_words(values) == pair_words(others)).all(axis=1) | ~_are_valid(values), np.bool_)
+    if pat.is_decimal(values.type):
+        values, others = unscaled(values), unscaled(others)
     same = pc.fill_null(pc.equal(values, others), True)
     return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_)
-
-
-def _are_valid(values: pa.Array) -> NDArray[np.bool_]:
-    valid = validity_of(values)
-    return np.ones(len(values), np.bool_) if valid is None else valid
 
 
 def width_of(columns: int) -> int:
@@ -187,6 +179,8 @@ def code_rows(columns: Sequence[pa.Array], length: int, width: int, tells_zeros_
             codes[:, nulls] += bit
             continue
         type = coded_type(values.type)
+        if pat.is_decimal256(values.type):
+            values = unscaled(values)
         codes[:, place] = code(values if values.type == type else values.cast(type))
         valid = validity_of(values)
         if valid is not None:

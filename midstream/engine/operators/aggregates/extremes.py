@@ -16,7 +16,7 @@ from midstream.engine.operators.interner import are_hashed, coded_type
 from midstream.engine.operators.states import KeptValues, StateValues
 from midstream.kernels import extremes
 from midstream.kernels import pairs as pair_kernels
-from midstream.state.columns import pair_words
+from midstream.state.arrow import unscaled
 from midstream.state.indexes import Ints
 from midstream.state.keys import codes_of
 from midstream.state.sizes import can_be_large
@@ -52,16 +52,8 @@ def order_keys(values: pa.Array) -> Ints:
     type = values.type
     if are_hashed(type) or pat.is_null(type):
         keys: Ints = np.empty(len(values), np.int64)
-        keys[pc.sort_indices(_sortable(values)).to_numpy()] = np.arange(len(values))
+        sortable = unscaled(values) if pat.is_decimal(type) else values
+        keys[pc.sort_indices(sortable).to_numpy()] = np.arange(len(values))
         return keys
     keys = codes_of(values.cast(coded_type(type)))
     return keys ^ np.iinfo(np.int64).min if pat.is_uint64(type) else keys
-
-
-def _sortable(values: pa.Array) -> pa.Array:
-    """Values in a type that Arrow sorts: not that of narrow decimals, or of any with a negative scale."""
-    type = values.type
-    if not pat.is_decimal(type) or pat.is_decimal256(type):
-        return values
-    words = pair_words(values if pat.is_decimal128(type) else values.cast(coded_type(type)))
-    return pa.Array.from_buffers(pa.decimal128(38, 0), len(words), [None, pa.py_buffer(np.ascontiguousarray(words))])
