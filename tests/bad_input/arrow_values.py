@@ -6,6 +6,7 @@ import datetime
 import decimal
 import math
 import random
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ TEXTS = ("", "a", "12", "0.5", "é日本", "a text that does not fit inline", "\
 def draw_decimal_type(rng: random.Random) -> pa.DataType:
     make, most = rng.choice([(pa.decimal32, 9), (pa.decimal64, 18), (pa.decimal128, 38), (pa.decimal256, 76)])
     precision = rng.randint(1, most)
-    return make(precision, min(precision, rng.choice([0, 0, 1, 2, 30, rng.randint(0, precision)])))
+    scale = min(precision, rng.choice([0, 0, 1, 2, 30, -3, rng.randint(0, precision)]))
+    # Arrow reads Python's decimals of a negative scale by way of one of scale 0, which must have room for them.
+    return make(min(precision, most + min(scale, 0)), scale)
 
 
 def draw_leaf(rng: random.Random, family: str) -> pa.DataType:
@@ -110,7 +113,7 @@ def _draw_leaf_value(rng: random.Random, type: pa.DataType) -> Any:
         most = 10**type.precision - 1
         digits = rng.choice([0, 1, -1, 5, 25, most, -most, rng.randint(-most, most), 2**31 + 5, 2**64 + 5, 10**20])
         digits = max(-most, min(most, digits))
-        digits -= rng.choice([0, digits % 10**type.scale]) if digits > 0 else 0
+        digits -= rng.choice([0, digits % 10 ** max(type.scale, 0)]) if digits > 0 else 0
         return decimal.Decimal(digits).scaleb(-type.scale, decimal.Context(prec=80))
     if pat.is_fixed_size_binary(type):
         return bytes(rng.choice(b"\0ab\xff") for _ in range(type.byte_width))
@@ -128,6 +131,31 @@ def _draw_leaf_value(rng: random.Random, type: pa.DataType) -> Any:
     if pat.is_duration(type):
         return length
     return EPOCH + length if type.tz is None else (EPOCH + length).replace(tzinfo=datetime.timezone.utc)
+
+
+def is_number(type: pa.DataType) -> bool:
+    return bool(pat.is_integer(type) or pat.is_floating(type) or pat.is_decimal(type))
+
+
+def fits(value: Any, type: pa.DataType) -> bool:
+    """Whether a type of numbers has a number, or null, exactly."""
+    if value is None:
+        return True
+    if isinstance(value, float) and not math.isfinite(value):
+        return bool(pat.is_floating(type))
+    exact = Fraction(value)
+    if pat.is_floating(type):
+        make = {16: np.float16, 32: np.float32, 64: np.float64}[type.bit_width]
+        with np.errstate(over="ignore"):
+            nearest = float(make(float(exact)))
+        return math.isfinite(nearest) and Fraction(nearest) == exact
+    scale, digits = (type.scale, type.precision) if pat.is_decimal(type) else (0, 0)
+    whole = exact * Fraction(10) ** scale
+    if whole.denominator != 1:
+        return False
+    signed = pat.is_signed_integer(type)
+    limit = 10**digits if digits else 2 ** (type.bit_width - signed)
+    return bool((-limit - (not digits) < whole if digits or signed else whole >= 0) and whole < limit)
 
 
 def draw_array(rng: random.Random, type: pa.DataType, rows: int) -> tuple[pa.Array, list[Any]]:

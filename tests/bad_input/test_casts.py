@@ -12,7 +12,7 @@ import pytest
 import midstream as ms
 from midstream.cql.plain import plain_type
 
-from .arrow_values import draw_array, draw_pair, is_same
+from .arrow_values import draw_array, draw_pair, fits, is_number, is_same
 
 
 def push_values(values: pa.Array | pa.ChunkedArray, wanted: pa.DataType) -> list[Any]:
@@ -30,7 +30,14 @@ KEPT = [
     ([0.5, -1.25, None], pa.float64(), pa.decimal128(5, 2)),
     ([1e22], pa.float64(), pa.decimal128(38, 2)),
     ([2.0**60, -(2.0**63)], pa.float64(), pa.int64()),
+    ([2**60, -(2**63), 2**53 + 2], pa.int64(), pa.float64()),
+    ([2**63, 2**24 + 2], pa.uint64(), pa.float32()),
     ([1, -5], pa.int64(), pa.decimal128(3, 2)),
+    ([5000, -99_999_000], pa.int64(), pa.decimal128(5, -3)),
+    ([Decimal("5E+3"), None], pa.decimal128(5, -3), pa.decimal128(10, -3)),
+    ([Decimal("5E+3"), None], pa.decimal32(5, -3), pa.decimal256(10, -1)),
+    ([Decimal("5E+3"), None], pa.decimal64(5, -3), pa.float64()),
+    ([Decimal("5E+3"), None], pa.decimal256(5, -3), pa.int16()),
     ([Decimal("0.50")], pa.decimal128(20, 2), pa.float32()),
     ([Decimal("12.00")], pa.decimal256(60, 2), pa.int8()),
     ([Decimal("999.99")], pa.decimal256(60, 5), pa.decimal32(5, 2)),
@@ -50,6 +57,10 @@ REFUSED = [
     ([Decimal(2) ** 200], pa.decimal256(70, 0), pa.decimal32(9, 0), "row 0"),
     ([Decimal("12.5")], pa.decimal128(5, 1), pa.decimal128(5, 0), "12.5"),
     ([2048, 2049], pa.int64(), pa.float16(), "2049"),
+    ([1, 100_000], pa.int64(), pa.float16(), "100000"),
+    ([1, 2**53 + 1], pa.int64(), pa.float64(), "9007199254740993 in row 1"),
+    ([2**63 - 1], pa.int64(), pa.float64(), "9223372036854775807"),
+    ([2**64 - 1], pa.uint64(), pa.float32(), "18446744073709551615"),
     ([[0.5], [0.25, 0.1]], pa.list_(pa.float64()), pa.list_(pa.decimal128(5, 2)), "0.1"),
     ([["1"]], pa.list_(pa.string()), pa.list_(pa.int64()), "another kind"),
     ([[1, 2], [3]], pa.list_(pa.int64()), pa.list_(pa.int64(), 2), "not 2 elements"),
@@ -100,6 +111,7 @@ def check(seed: int) -> bool:
         found = push_values(values, wanted)
     except ms.InputError as refusal:
         assert "column 'x' of 'a'" in str(refusal), (seed, str(refusal))
+        assert not (is_number(given) and is_number(wanted)) or not all(fits(v, wanted) for v in expected), (seed, given)
         return False
     assert is_same(expected, found), (seed, given, wanted, expected, found)
     return True

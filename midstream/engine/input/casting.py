@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from midstream.cql.plain import plain_type
 from midstream.state import sizes
-from midstream.state.arrow import cast_text, chunks_of, pack_validity, validity_of
+from midstream.state.arrow import cast_text, chunks_of, pack_validity, unscaled, validity_of
 from midstream.state.sizes import wide_type
 
 CAST_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
@@ -196,7 +196,10 @@ _FAMILIES = (
 
 
 def _plain_values(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    values = _with_room(values)
     given = values.type
+    if given == wanted:
+        return values
     if pat.is_decimal(wanted):
         return _to_decimals(values, wanted)
     if pat.is_decimal(given) and pat.is_floating(wanted):
@@ -205,11 +208,27 @@ def _plain_values(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         raise pa.ArrowInvalid(f"a value is beyond {wanted}")
     if _is_trusted(given, wanted):
         return cast_text(values, wanted)
-    cast = values.cast(wanted)
+    # Arrow refuses all integers from 2**53 on for a float, also those that it holds.
+    becomes_float = pat.is_integer(given) and pat.is_floating(wanted)
+    cast = values.cast(wanted, safe=not becomes_float)
+    if becomes_float and not _are_below(cast, 2.0 ** _count_bits(given)):
+        raise pa.ArrowInvalid("a value would be rounded")
     # Whether a number is in range has been asked on the way there.
     back = cast_without_loss(cast, given) if pat.is_decimal(given) else cast.cast(given, safe=False)
     _compare(back, values)
     return cast
+
+
+def _with_room(values: pa.Array) -> pa.Array:
+    """Half floats and narrow decimals in a type that has room for them on the way to any other."""
+    type = values.type
+    if pat.is_float16(type):
+        return values.cast(pa.float32())
+    return values.cast(pa.decimal128(38, type.scale)) if _is_narrow(type) else values
+
+
+def _is_narrow(type: pa.DataType) -> bool:
+    return bool(pat.is_decimal32(type) or pat.is_decimal64(type))
 
 
 def _is_trusted(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -228,6 +247,8 @@ def _are_below(values: pa.Array, limit: float) -> bool:
 
 
 def _compare(found: pa.Array, given: pa.Array) -> None:
+    if pat.is_decimal(given.type):
+        found, given = unscaled(found), unscaled(given)
     kept = pc.equal(found, given)
     if pat.is_floating(given.type):
         kept = pc.or_(kept, pc.and_(pc.is_nan(found), pc.is_nan(given)))
@@ -240,6 +261,8 @@ def _to_decimals(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         values = values.cast(_WHOLE)
     elif pat.is_floating(values.type):
         values = _floats_to_decimals(values, wanted)
+    elif _is_narrow(wanted):
+        values = cast_without_loss(values, pa.decimal128(38, wanted.scale))
     if values.type == wanted:
         return values
     cast = values.cast(wanted)
