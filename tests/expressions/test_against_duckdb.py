@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -69,18 +70,21 @@ class Grower:
         types |= {"t": pa.string(), "u": pa.timestamp("us"), "v": pa.timestamp("us")}
         return SqlExpr(Column(0, name, types.get(name, pa.int64())), name)
 
+    def leaf(self, sql_type: str, type: pa.DataType, values: list[Any], *names: str) -> SqlExpr:
+        """A column, or sometimes a constant or null."""
+        if self.random.random() < 0.7:
+            return self.column(*names)
+        value = self.random.choice([None, *values])
+        written = "NULL" if value is None else "'" + str(value).replace("'", "''") + "'"
+        return SqlExpr(Literal(value, type), f"({written})::{sql_type}")
+
     def make(self, name: str, pattern: str, *args: SqlExpr) -> SqlExpr:
         return SqlExpr(call(name, [arg.expr for arg in args]), pattern.format(*(f"({arg.sql})" for arg in args)))
 
     def integer(self, depth: int) -> SqlExpr:
         pick = self.random.randrange(10) if depth else 0
         if pick == 0:
-            if self.random.random() < 0.3:
-                value = self.random.choice(EXTREMES)
-                return SqlExpr(
-                    Literal(value, pa.int64()), f"({value})::BIGINT" if value > -(2**63) else f"('{value}')::BIGINT"
-                )
-            return self.column("i", "i", "j")
+            return self.leaf("BIGINT", pa.int64(), EXTREMES, "i", "i", "j")
         if pick < 5:
             name, sign = self.random.choice([("add", "+"), ("subtract", "-"), ("multiply", "*")])
             return self.make(name, f"TRY({{}} {sign} {{}})", self.integer(depth - 1), self.integer(depth - 1))
@@ -94,28 +98,31 @@ class Grower:
             changed = self.make(name, f"{name}({{}})", self.column("u", "v"))
             return SqlExpr(cast(changed.expr, pa.int64()), changed.sql)
         if pick == 8:
-            name = self.random.choice(["greatest", "least", "coalesce"])
-            return self.make(name, f"{name}({{}}, {{}})", self.integer(depth - 1), self.integer(depth - 1))
+            return self.picked(self.integer, depth)
         return self.chosen(depth, self.integer(depth - 1), self.integer(depth - 1))
 
     def floating(self, depth: int) -> SqlExpr:
         pick = self.random.randrange(7) if depth else 0
         if pick == 0:
-            return self.column("f", "g")
+            return self.leaf("DOUBLE", pa.float64(), FLOATS, "f", "g")
         if pick < 4:
             name, sign = self.random.choice([("add", "+"), ("subtract", "-"), ("multiply", "*")])
             return self.make(name, f"{{}} {sign} {{}}", self.floating(depth - 1), self.floating(depth - 1))
         if pick == 4:
             return self.make("divide", "{} / nullif({}, 0)", self.floating(depth - 1), self.floating(depth - 1))
         if pick == 5:
-            name = self.random.choice(["greatest", "least", "coalesce"])
-            return self.make(name, f"{name}({{}}, {{}})", self.floating(depth - 1), self.floating(depth - 1))
+            return self.picked(self.floating, depth)
         return self.chosen(depth, self.floating(depth - 1), self.floating(depth - 1))
 
     def text(self, depth: int) -> SqlExpr:
-        pick = self.random.randrange(5) if depth else 0
+        pick = self.random.randrange(7) if depth else 0
+        if pick == 5:
+            number = self.integer(depth - 1)
+            return SqlExpr(cast(number.expr, pa.string()), f"({number.sql})::VARCHAR")
+        if pick == 6:
+            return self.picked(self.text, depth)
         if pick == 0:
-            return self.column("s", "t")
+            return self.leaf("VARCHAR", pa.string(), WORDS, "s", "t")
         if pick == 1:
             name = self.random.choice(["trim", "ltrim", "rtrim"])
             return self.make(name, f"{name}({{}}, ' ')", self.text(depth - 1))
@@ -128,6 +135,11 @@ class Grower:
             return self.make("concat", "({} || {})", self.text(depth - 1), self.text(depth - 1))
         return self.chosen(depth, self.text(depth - 1), self.text(depth - 1))
 
+    def picked(self, grow: Callable[[int], SqlExpr], depth: int) -> SqlExpr:
+        name = self.random.choice(["greatest", "least", "coalesce"])
+        args = [grow(depth - 1) for _ in range(self.random.randint(2, 4))]
+        return self.make(name, f"{name}({', '.join(['{}'] * len(args))})", *args)
+
     def chosen(self, depth: int, a: SqlExpr, b: SqlExpr) -> SqlExpr:
         condition = self.boolean(depth - 1)
         if self.random.random() < 0.5:
@@ -137,7 +149,7 @@ class Grower:
     def boolean(self, depth: int) -> SqlExpr:
         pick = self.random.randrange(11) if depth else 0
         if pick == 0:
-            return self.column("p")
+            return self.leaf("BOOLEAN", pa.bool_(), [True, False], "p")
         if pick < 3:
             name, word = self.random.choice([("and", "AND"), ("or", "OR")])
             return self.make(name, f"{{}} {word} {{}}", self.boolean(depth - 1), self.boolean(depth - 1))
@@ -170,7 +182,7 @@ class Grower:
 
     def moment(self, depth: int) -> SqlExpr:
         if not depth or self.random.random() < 0.4:
-            return self.column("u", "v")
+            return self.leaf("TIMESTAMP", pa.timestamp("us"), MOMENTS, "u", "v")
         unit = self.random.choice(["year", "quarter", "month", "week", "day", "hour", "minute", "second"])
         moment = self.moment(depth - 1)
         expr = call("date_trunc", [Literal(unit, pa.string()), moment.expr])

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from midstream.cql.functions import call, cast, comparison_type
+from midstream.cql.functions import call, cast, comparison_type, given_function
 from midstream.cql.model import Column, Expr, Literal
 from midstream.engine.expressions import compile_expression, evaluate_mask
 
@@ -139,6 +140,37 @@ def test_constants_are_repeated() -> None:
     ):
         assert compile_expression(literal)({}, 3).to_pylist() == [literal.value] * 3
         assert compile_expression(literal)({}, 0).to_pylist() == []
+
+
+def test_coalesce_asks_nothing_behind_a_constant() -> None:
+    """The value of a constant argument goes on into kernels that need an array."""
+    x, five, none = Column(0, "x", pa.int64()), Literal(5, pa.int64()), Literal(None, pa.int64())
+    known: list[tuple[list[Expr], list[int | None]]] = [
+        ([five, x], [5, 5]),
+        ([none, five, x], [5, 5]),
+        ([call("add", [five, five]), x], [10, 10]),
+        ([x, none, five, x], [1, 5]),
+        ([none, x, none], [1, None]),
+        ([none, none], [None, None]),
+    ]
+    for args, values in known:
+        asked = call("coalesce", args)
+        columns = {"x": pa.array([1, None])}
+        assert evaluate(asked, **columns).to_pylist() == values
+        texts = [None if value is None else str(value) for value in values]
+        assert evaluate(cast(asked, pa.string()), **columns).to_pylist() == texts
+        half = evaluate(call("gt", [asked, Literal(2.5, pa.float64())]), **columns)
+        assert half.to_pylist() == [None if value is None else value > 2.5 for value in values]
+        added = given_function("added", [pa.int64(), pa.int64()], pa.int64(), pc.add)
+        twice = evaluate(call("added", [asked, asked], [added]), **columns).to_pylist()
+        assert twice == [None if value is None else 2 * value for value in values]
+
+
+def test_zeros_that_are_computed_from_constants_keep_their_sign() -> None:
+    x, zero = Column(0, "x", pa.float64()), Literal(0.0, pa.float64())
+    zeros = [call("multiply", [zero, Literal(sign, pa.float64())]) for sign in (1.0, -1.0)]
+    written = call("concat", [cast(call("coalesce", [x, value]), pa.string()) for value in zeros])
+    assert evaluate(written, x=pa.array([1.0, None])).to_pylist() == ["1.01.0", "0.0-0.0"]
 
 
 def test_a_column_is_given_back_as_it_is() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from midstream.cql.functions import FUNCTIONS
+from midstream.cql.functions import FUNCTIONS, cast, castable
 from midstream.cql.model import Call, Cast, Expr
 from midstream.engine.expressions import compile_expression
 from tests.expressions.notation import as_columns, parse, same, value_of
@@ -76,6 +76,9 @@ def test_half_constant(text: str, result: str) -> None:
         array = compile_expression(mixed)(columns, 3)
         array.validate(full=True)
         assert all(same(computed, value) for computed in array.to_pylist())
+        if castable(expr.type, pa.string()):
+            written = compile_expression(cast(mixed, pa.string()))(columns, 3)
+            assert written.to_pylist() == [value_of(cast(expr, pa.string()))] * 3
 
 
 @pytest.mark.parametrize(

@@ -234,11 +234,10 @@ def _simplify(expr: Expr) -> Expr:
         expr = Cast(_simplify(expr.operand), expr.type)
     else:
         expr = replace(expr, args=tuple(map(_simplify, expr.args)))
-        if expr.function == "case":
-            chosen = _drop_decided_arms(expr)
-            if not isinstance(chosen, Call):
+        if expr.function in _DECIDED:
+            chosen = _DECIDED[expr.function](expr)
+            if chosen is not expr:
                 return chosen
-            expr = chosen
         if expr.function in _COMPARISONS:
             expr = _bare_integers(expr)
     return _fold(expr) if not columns_of(expr) else expr
@@ -253,7 +252,9 @@ def _fold(expr: Call | Cast) -> Literal:
         rows.append(reader(operand.type)(pa.array([_scalar(operand)], operand.type)))
     with np.errstate(all="ignore"):
         value = limit_kernel(_kernel, expr, operands)(*rows)
-    return Literal(writer(expr.type)(value, 1)[0], expr.type)
+    result = writer(expr.type)(value, 1)[0]
+    # Literals tell 0.0 and -0.0 apart by Python's values.
+    return Literal(result.as_py() if family(expr.type) == "float" else result, expr.type)
 
 
 def _drop_decided_arms(call: Call) -> Expr:
@@ -267,7 +268,29 @@ def _drop_decided_arms(call: Call) -> Expr:
                 break
             continue
         arms += [condition, value]
+    if len(arms) == len(call.args) - 1:
+        return call
     return Call("case", (*arms, otherwise), call.type) if arms else otherwise
+
+
+def _drop_decided_arguments(call: Call) -> Expr:
+    """A COALESCE without the constants that are null, and without what stands behind one that is not."""
+    asked: list[Expr] = []
+    for arg in call.args:
+        if not isinstance(arg, Literal):
+            asked.append(arg)
+        elif _scalar(arg).is_valid:
+            asked.append(arg)
+            break
+    if len(asked) == len(call.args):
+        return call
+    if len(asked) > 1:
+        return Call("coalesce", tuple(asked), call.type)
+    return asked[0] if asked else call.args[-1]
+
+
+_DECIDED: dict[str, Callable[[Call], Expr]] = {"case": _drop_decided_arms, "coalesce": _drop_decided_arguments}
+"""What constants among the arguments decide: less is left of such a call, or one of its arguments."""
 
 
 def _bare_integers(call: Call) -> Call:
