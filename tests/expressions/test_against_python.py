@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
@@ -235,3 +235,68 @@ def test_fields_of_timestamps(moments: list[datetime]) -> None:
         assert found == [day - timedelta(days=day.weekday()) for day in days]
     text = run(cast(column("a", array.type), pa.string()), array)
     assert run(cast(column("a", pa.string()), array.type), pa.array(text, pa.string())) == moments
+
+
+CYCLE, CYCLE_DAYS = 400, 146_097
+DAY = 86_400_000_000
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+LAST_YEAR = 32_767
+MOMENTS = st.integers(LOWEST, HIGHEST) | st.sampled_from([LOWEST, HIGHEST]).flatmap(
+    lambda end: st.integers(0, 370 * DAY).map(lambda less: end + less if end < 0 else end - less)
+)
+
+
+def calendar(micros: int) -> tuple[int, date]:
+    """Years to add and a day that Python knows: its calendar repeats every 400 years."""
+    cycles, days = divmod(micros // DAY, CYCLE_DAYS)
+    return cycles * CYCLE, date(1970, 1, 1) + timedelta(days=days)
+
+
+def start_of(unit: str, micros: int) -> int:
+    fixed = {"day": DAY, "hour": DAY // 24, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1_000}
+    if unit in fixed:
+        return micros - micros % fixed[unit]
+    _, day = calendar(micros)
+    first = {
+        "week": day - timedelta(days=day.weekday()),
+        "month": day.replace(day=1),
+        "quarter": day.replace(month=(day.month - 1) // 3 * 3 + 1, day=1),
+        "year": day.replace(month=1, day=1),
+    }[unit]
+    return (micros // DAY - (day - first).days) * DAY
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(MOMENTS, min_size=1, max_size=20))
+def test_moments_to_the_ends_of_64_bits(moments: list[int]) -> None:
+    array = pa.array(moments, pa.timestamp("us"))
+    a = column("a", array.type)
+    years, days = zip(*map(calendar, moments), strict=True)
+    assert run(call("year", [a]), array) == [years + day.year for years, day in zip(years, days, strict=True)]
+    assert run(call("quarter", [a]), array) == [(day.month + 2) // 3 for day in days]
+    assert run(call("month", [a]), array) == [day.month for day in days]
+    assert run(call("day", [a]), array) == [day.day for day in days]
+    assert run(call("dayofweek", [a]), array) == [day.isoweekday() % 7 + 1 for day in days]
+    assert run(call("second", [a]), array) == [moment // 1_000_000 % 60 for moment in moments]
+    for unit in ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond"):
+        found = run(call("unix_micros", [call("date_trunc", [Literal(unit, pa.string()), a])]), array)
+        starts = [start_of(unit, moment) for moment in moments]
+        assert found == [start if start >= LOWEST else None for start in starts], unit
+    text = run(cast(a, pa.string()), array)
+    is_known = [abs(years + day.year) <= LAST_YEAR for years, day in zip(years, days, strict=True)]
+    assert [value is not None for value in text] == is_known
+    dates = run(cast(cast(a, pa.date32()), pa.string()), array)
+    assert dates == [None if value is None else value.split(" ")[0] for value in text]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(MOMENTS.filter(lambda moment: moment >= 0) | st.integers(HIGHEST, HIGHEST + 2_000 * 366 * DAY)))
+def test_texts_of_moments_to_the_ends_of_64_bits(moments: list[int]) -> None:
+    written = []
+    for moment in moments:
+        years, day = calendar(moment)
+        rest = timedelta(microseconds=moment % DAY)
+        written.append(f"{years + day.year:04}-{day:%m-%d} {datetime(1, 1, 1) + rest:%H:%M:%S.%f}")
+    read = cast(column("a", pa.string()), pa.timestamp("us"))
+    found = run(call("unix_micros", [read]), pa.array(written, pa.string()))
+    assert found == [moment if moment <= HIGHEST else None for moment in moments]

@@ -7,20 +7,45 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from midstream.engine.expressions.decimals import to_unscaled
+from midstream.engine.expressions.times import DAY
+
+#: The days since 1970 that Arrow's calendar has: it ends with the year 32767 on both sides.
+_FIRST_DAY, _LAST_DAY = (int(np.datetime64(day, "D").astype(np.int64)) for day in ("-32767-01-01", "32767-12-31"))
 
 
 def from_plain(array: pa.Array) -> pa.Array:
-    """Integers, booleans and dates: Arrow writes them as Spark does."""
+    """Integers and booleans: Arrow writes them as Spark does."""
     return array.cast(pa.string())
 
 
-def from_times(array: pa.Array) -> pa.Array:
-    """Timestamps and times of day in microseconds: the fraction without the zeros at its end.
+def from_dates(array: pa.Array) -> pa.Array:
+    """Dates as days since 1970; null where Arrow's calendar has no such day.
 
-    >>> from_times(pa.array([1_500_000, 0], pa.timestamp("us"))).to_pylist()
-    ['1970-01-01 00:00:01.5', '1970-01-01 00:00:00']
+    >>> from_dates(pa.array([0, 2**31 - 1], pa.date32())).to_pylist()
+    ['1970-01-01', None]
     """
+    return _null_outside(array, pa.int32(), _FIRST_DAY, _LAST_DAY).cast(pa.string())
+
+
+def from_timestamps(array: pa.Array) -> pa.Array:
+    """Timestamps in microseconds: the fraction without the zeros at its end; null as for dates.
+
+    >>> from_timestamps(pa.array([1_500_000, 0, 2**63 - 1], pa.timestamp("us"))).to_pylist()
+    ['1970-01-01 00:00:01.5', '1970-01-01 00:00:00', None]
+    """
+    return from_times(_null_outside(array, pa.int64(), _FIRST_DAY * DAY, (_LAST_DAY + 1) * DAY - 1))
+
+
+def from_times(array: pa.Array) -> pa.Array:
+    """Times of day in microseconds: the fraction without the zeros at its end."""
     return pc.replace_substring_regex(array.cast(pa.string()), r"\.?0*$", "", max_replacements=1)
+
+
+def _null_outside(array: pa.Array, integers: pa.DataType, low: int, high: int) -> pa.Array:
+    """Values that are integers inside, with null where these are out of bounds."""
+    inside = array.view(integers)
+    fine = pc.and_(pc.greater_equal(inside, low), pc.less_equal(inside, high))
+    return pc.if_else(fine, array, pa.scalar(None, array.type))
 
 
 def from_decimals(array: pa.Array) -> pa.Array:

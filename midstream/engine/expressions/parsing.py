@@ -30,7 +30,8 @@ _TIMESTAMP = (
 _TRUE = pa.array(["t", "true", "y", "yes", "1"])
 _FALSE = pa.array(["f", "false", "n", "no", "0"])
 _POWERS = pa.array([Decimal((0, (1,), e)) for e in range(71)], pa.decimal256(76, 0)).view(pa.decimal256(30, 0))
-_LAST_YEAR = 294_247  # microseconds in 64 bits end there
+#: Where microseconds in 64 bits end; the calendar that is read begins at year 0, long after they do.
+_LAST_SECOND, _LAST_MICRO = divmod(2**63 - 1, SECOND)
 
 
 def to_integers(text: pa.Array, dtype: np.dtype[Any]) -> Vector:
@@ -109,12 +110,12 @@ def to_timestamps(text: pa.Array) -> Vector:
     zone_hour, zone_minute = (_integers(_part(parts, name), 0) for name in ("zone_hour", "zone_minute"))
     fine &= (fields["hour"] < 24) & (fields["minute"] < 60) & (fields["second"] < 60)
     fine &= (zone_hour * 60 + zone_minute <= 18 * 60) & (zone_minute < 60)
-    micros = pc.utf8_rpad(pc.utf8_slice_codeunits(_part(parts, "fraction"), 0, 6), 6, "0")
+    micros = _integers(pc.utf8_rpad(pc.utf8_slice_codeunits(_part(parts, "fraction"), 0, 6), 6, "0"), 0)
     behind = np.where(pc.equal(_part(parts, "sign"), "-").to_numpy(zero_copy_only=False), -1, 1)
     seconds = fields["hour"] * 3600 + fields["minute"] * 60 + fields["second"]
-    seconds -= behind * (zone_hour * 3600 + zone_minute * 60)
-    fine &= np.abs(days) < _LAST_YEAR * 365
-    return np.where(fine, days, 0) * DAY + seconds * SECOND + _integers(micros, 0), fine
+    seconds += days * (DAY // SECOND) - behind * (zone_hour * 3600 + zone_minute * 60)
+    fine &= (seconds < _LAST_SECOND) | ((seconds == _LAST_SECOND) & (micros <= _LAST_MICRO))
+    return np.where(fine, seconds, 0) * SECOND + micros, fine
 
 
 def _days(parts: pa.StructArray) -> tuple[Any, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from midstream.cql.model import Call, Literal
+from midstream.engine.expressions.numbers import without
 from midstream.engine.expressions.vectors import Kernel, Vector
 
 SECOND = 1_000_000
@@ -26,8 +27,13 @@ def time_field(call: Call) -> Kernel:
 
 
 def _in(x: Any, unit: str) -> Any:
-    """Whole units since 1970, rounded down; NumPy knows the calendar."""
-    return np.asarray(x).view("M8[us]").astype(f"M8[{unit}]")
+    """Whole years, months or days since 1970, rounded down; NumPy knows the calendar, and no moment -2**63."""
+    return np.asarray(x // DAY).view("M8[D]").astype(f"M8[{unit}]")
+
+
+def _start(units: Any) -> Any:
+    """Where years, months or days begin, in microseconds, which may wrap around before the first year of all."""
+    return units.astype("M8[D]").astype(np.int64) * DAY
 
 
 def _day(x: Any) -> Any:
@@ -51,11 +57,14 @@ def date_trunc(call: Call) -> Kernel:
     unit = call.args[0]
     assert isinstance(unit, Literal)
     name = str(unit.value)
-    if name in _FIXED:
-        size = _FIXED[name]
-        return lambda a: (a[0] - np.mod(a[0], size), a[1])
-    cut = {"week": _monday, "month": _month, "quarter": _quarter, "year": _year}[name]
-    return lambda a: (cut(a[0]), a[1])
+    size = _FIXED.get(name)
+    cut = _CUTS[name] if size is None else lambda x: x - np.mod(x, size)
+
+    def truncate(a: Vector) -> Vector:
+        start = cut(a[0])
+        return start, without(a[1], start > a[0])  # what lies before all that 64 bits hold has wrapped around
+
+    return truncate
 
 
 _FIXED = {
@@ -68,17 +77,17 @@ def _monday(x: Any) -> Any:
     return (days - (days + _THURSDAY) % 7) * DAY
 
 
-def _month(x: Any) -> Any:
-    return _in(x, "M").astype("M8[us]").astype(np.int64)
-
-
-def _year(x: Any) -> Any:
-    return _in(x, "Y").astype("M8[us]").astype(np.int64)
-
-
 def _quarter(x: Any) -> Any:
     months = _in(x, "M").astype(np.int64)
-    return (months - months % 3).astype("M8[M]").astype("M8[us]").astype(np.int64)
+    return _start((months - months % 3).astype("M8[M]"))
+
+
+_CUTS: dict[str, Callable[[Any], Any]] = {
+    "week": _monday,
+    "month": lambda x: _start(_in(x, "M")),
+    "quarter": _quarter,
+    "year": lambda x: _start(_in(x, "Y")),
+}
 
 
 def unix_micros(call: Call) -> Kernel:
