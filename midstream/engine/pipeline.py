@@ -21,6 +21,7 @@ from midstream.engine.executors.protocol import Executor, ExecutorKind
 from midstream.engine.input.arrivals import InputReader, Numbers, Reading
 from midstream.engine.input.batch import Chunk, StreamRows, cut_by_bytes, number_arrivals, sort_by_time
 from midstream.engine.input.binding import TableBinding
+from midstream.engine.input.computed_text import find_computed_text
 from midstream.engine.input.dropped import Dropped
 from midstream.engine.input.watermark import NONE_YET
 from midstream.engine.joins.backlog import Backlog, is_static
@@ -206,7 +207,9 @@ class Pipeline:
             if not relation.is_static:
                 continue
             schema, reader = self._query.schemas[relation.source], self.readers[number]
-            binding = TableBinding(relation.source, schema, reader.needed or schema.names[:1])
+            needed = reader.needed or schema.names[:1]
+            texts = find_computed_text(self._query).get(relation.source, ())
+            binding = TableBinding(relation.source, schema, needed, computed_text=texts)
             columns = binding.columns(tables[relation.source])
             # Not sampled: no row of a stream is there yet, so what they would find tells nothing.
             timeless = np.zeros(tables[relation.source].num_rows, np.int64)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.types as pat
 
 from midstream.cql.model import without_zones
 from midstream.cql.plain import has_encoded, plain_type
@@ -20,14 +21,23 @@ _SHOWN = 80
 
 
 class TableBinding:
-    """Finds the needed columns of a stream's or table's pushes; remembers where for the last schema seen."""
+    """Finds the needed columns of a stream's or table's pushes; remembers where for the last schema seen.
+
+    Those of `computed_text` are text that the query computes with, which has to be UTF-8.
+    """
 
     def __init__(
-        self, name: str, schema: pa.Schema, needed: Sequence[str], assumed_zones: Mapping[str, str] | None = None
+        self,
+        name: str,
+        schema: pa.Schema,
+        needed: Sequence[str],
+        assumed_zones: Mapping[str, str] | None = None,
+        computed_text: Collection[str] = (),
     ):
         self._name = name
         self._needed = tuple(needed)
         self._zones = {column: zone for column, zone in (assumed_zones or {}).items() if column in needed}
+        self._computed_text = tuple(column for column in needed if column in computed_text)
         schema = without_zones(schema, self._zones)
         self._types = {column: plain_type(schema.field(column).type) for column in needed}
         #: The types of the columns whose values can be large.
@@ -48,6 +58,8 @@ class TableBinding:
         for column, place, is_wanted in self._places:
             chunks = chunks_of(table.column(place))
             found[column] = chunks[0] if is_wanted and len(chunks) == 1 else self._unite(column, chunks)
+        for column in self._computed_text:
+            self._check_text(column, found[column])
         for column, zone in self._zones.items():
             found[column] = instants(found[column], zone)
         return found
@@ -89,6 +101,23 @@ class TableBinding:
                 f"the schema given to the query says {declared}"
             ) from None
 
+    def _check_text(self, column: str, values: pa.Array) -> None:
+        """Refuse text that is not UTF-8, as some writers of Parquet leave it."""
+        try:
+            _validate(values)
+        except pa.ArrowInvalid:
+            place = find_first_failure(values, _validate)
+            raw = pa.large_binary() if pat.is_large_string(values.type) else pa.binary()
+            octets = values.slice(place, 1).cast(raw)[0]
+            raise InputError(
+                f"push: column {column!r} of {self._name!r} is text that is not UTF-8: {_shorten(str(octets))} in row "
+                f"{place}; the query computes with it, so repair it, or declare bytes: CAST(... AS STRING) gives null"
+            ) from None
+
+
+def _validate(text: pa.Array) -> None:
+    text.validate(full=True)
+
 
 def _fit(chunks: list[pa.Array]) -> bool:
     """Whether values surely fit into one array; how large encoded ones are shows when they are decoded."""
@@ -106,4 +135,8 @@ def _find_example(values: pa.Array, wanted: pa.DataType) -> str:
         shown = str(values[place])
     except (OverflowError, ValueError):  # Python has no such moment
         shown = " ".join(values.slice(place, 1).to_string().split())
-    return f": {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '...'} in row {place}"
+    return f": {_shorten(shown)} in row {place}"
+
+
+def _shorten(shown: str) -> str:
+    return shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."

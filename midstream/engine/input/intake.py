@@ -19,6 +19,7 @@ from midstream.engine.input.arrivals import InputReader
 from midstream.engine.input.batch import StreamRows
 from midstream.engine.input.binding import TableBinding
 from midstream.engine.input.casting import CAST_ERRORS, cast_in_pieces, cast_without_loss
+from midstream.engine.input.computed_text import find_computed_text
 from midstream.engine.input.event_time import LATE, Judgement, judge
 from midstream.engine.input.watermark import Watermark
 from midstream.errors import InputError, did_you_mean, shown
@@ -56,6 +57,7 @@ class Receiver:
         self._keeps_refused = keeps_refused
         self._names = {name.lower(): name for name in query.streams}
         self._declared = {stream: query.declared_schema(stream) for stream in query.streams}
+        texts = find_computed_text(query)
         self._event_times: dict[str, str] = {}
         self._bindings: dict[str, TableBinding] = {}
         for stream in query.streams:
@@ -65,7 +67,9 @@ class Receiver:
             needed = dict.fromkeys([event_time, *(name for number in numbers for name in readers[number].needed)])
             self._event_times[stream] = event_time
             zones = query.assumed_zones.get(stream)
-            self._bindings[stream] = TableBinding(stream, query.schemas[stream], tuple(needed), zones)
+            self._bindings[stream] = TableBinding(
+                stream, query.schemas[stream], tuple(needed), zones, texts.get(stream, ())
+            )
 
     def receive(
         self,

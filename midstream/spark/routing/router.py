@@ -23,6 +23,7 @@ from midstream.cql.model import columns_of
 from midstream.cql.names import find_spellings, list_names
 from midstream.engine.expressions import compile_expression
 from midstream.engine.input.binding import TableBinding
+from midstream.engine.input.computed_text import find_computed_text
 from midstream.engine.input.event_time import judge
 from midstream.errors import InputError
 from midstream.kernels import partition
@@ -95,7 +96,8 @@ class Router:
         self._event_time = self._lanes[0].event_time
         needed = dict.fromkeys(name for lane in self._lanes for name in lane.needed)
         zones = query.assumed_zones.get(found[0])
-        self._binding = TableBinding(found[0], query.schemas[found[0]], tuple(needed), zones)
+        texts = find_computed_text(query).get(found[0], ())
+        self._binding = TableBinding(found[0], query.schemas[found[0]], tuple(needed), zones, texts)
 
     def split(self, table: pa.Table | pa.RecordBatch) -> Split:
         """The rows of a table by lane and cell."""
