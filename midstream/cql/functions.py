@@ -27,7 +27,7 @@ from midstream.cql import typing_rules as rules
 from midstream.cql import typing_scalars as scalars
 from midstream.cql.model import Call, Column, Compute, Expr
 from midstream.cql.plain import plain_type
-from midstream.cql.typing_aggregates import AGGREGATES
+from midstream.cql.typing_aggregates import AGGREGATES, OTHER_AGGREGATES
 from midstream.cql.typing_types import (
     FunctionError,
     castable,
@@ -74,7 +74,7 @@ def given_function(name: str, takes: Sequence[pa.DataType], gives: pa.DataType, 
     """A function for `midstream.query(..., functions=[...])`, which the query may call by its name.
 
     `compute` gets an Arrow array for each argument, converted to the types that it takes, and gives an array of as many
-    values. The same arguments must always give the same result.
+    values; without arguments, an array of one. The same arguments must always give the same result.
 
     >>> import midstream as ms, pyarrow.compute as pc
     >>> from midstream.cql import given_function
@@ -180,6 +180,8 @@ def check_given(given: Sequence[Function]) -> None:
             raise QueryError(f"query: functions has {shown(function)}; make one with midstream.cql.given_function")
         if function.name in _BY_NAME:
             raise QueryError(f"query: functions has {function.name!r}, which there is already; give it another name")
+        if function.name in AGGREGATES or function.name in OTHER_AGGREGATES:
+            raise QueryError(f"query: functions has {function.name!r}, which is an aggregate; give it another name")
 
 
 def call(name: str, args: Sequence[Expr], given: Sequence[Function] = ()) -> Expr:

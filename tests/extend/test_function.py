@@ -55,12 +55,14 @@ def engine_of(select: str, where: str, *functions: Function) -> ms.Engine:
     return ms.Engine(ms.query(text, {"a": ROW, "b": ROW}, "ts", functions=functions))
 
 
+SEVEN = given_function("seven", [], pa.int64(), lambda: pa.array([7]))
 PARITY = given_function("parity", [pa.int64()], pa.int64(), lambda x: pc.bit_wise_and(x, 1))
 NEAR = given_function("near", [pa.int64(), pa.int64()], BOOL, lambda x, y: pc.less_equal(pc.abs(pc.subtract(x, y)), 1))
 USES = {
     "key": ("parity(a.x) = parity(b.x)", "a.x % 2 = b.x % 2"),
     "filter": ("a.k = b.k AND parity(a.x) = 1", "a.k = b.k AND a.x % 2 = 1"),
     "theta": ("near(a.x, b.x)", "(a.x - b.x <= 1 AND b.x - a.x <= 1) OR FALSE"),
+    "without arguments": ("a.k = b.k AND a.x + seven() > 9", "a.k = b.k AND a.x + 7 > 9"),
     "constant": ("a.x = b.x + parity(7)", "a.x = b.x + 1"),
     "beside a constant": ("a.k = b.k AND near(a.x, 3)", "a.k = b.k AND a.x BETWEEN 2 AND 4"),
 }
@@ -71,7 +73,7 @@ def test_wherever_an_expression_may_be(use: str) -> None:
     rows = [{"k": number % 3, "x": number % 5, "s": "", "ts": number} for number in range(12)]
     rows.append({"k": 1, "x": None, "s": "", "ts": 12})
     own, ours = USES[use]
-    found = engine_of("a.x, b.x AS y, parity(b.x) AS p", own, PARITY, NEAR).push({"a": rows, "b": rows})
+    found = engine_of("a.x, b.x AS y, parity(b.x) AS p", own, PARITY, NEAR, SEVEN).push({"a": rows, "b": rows})
     expected = engine_of("a.x, b.x AS y, b.x % 2 AS p", ours).push({"a": rows, "b": rows})
     order = [(name, "ascending") for name in expected.column_names]
     assert found.num_rows > 0 and found.sort_by(order).to_pylist() == expected.sort_by(order).to_pylist()
@@ -88,6 +90,12 @@ def test_what_cannot_be_called_is_refused() -> None:
     check_refused(
         "functions has 'abs', which there is already", "a.x", given_function("abs", [TEXT], TEXT, pc.utf8_upper)
     )
+    for name in ("sum", "COUNT", "avg", "mean", "min", "max", "median", "collect_list"):
+        check_refused(
+            f"functions has '{name.lower()}', which is an aggregate; give it another name",
+            f"{name}(a.x)",
+            given_function(name, [pa.int64()], pa.int64(), pc.negate),
+        )
     check_refused("functions has .*make one with midstream.cql.given_function", "a.x", abs)
 
 

@@ -20,7 +20,7 @@ def kernel_of(call: Call) -> Kernel:
     read = reader(call.type)
 
     def run(*values: Value) -> Value:
-        length = max(map(_length, values))
+        length = max(map(_length, values), default=1)  # a function without arguments is computed once
         arrays = [write(value, length) for write, value in zip(writers, values, strict=True)]
         return read(_checked(call, compute(*arrays), length))
 
