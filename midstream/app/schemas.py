@@ -18,7 +18,7 @@ from midstream.cql.schemas import type_of
 from midstream.cql.sources import source_names
 from midstream.errors import QueryError, did_you_mean
 
-_NOT_IN_PARENTHESES = re.compile(r",(?![^(]*\))")
+_OUTSIDE_BRACKETS = re.compile(r",(?![^(]*\)|[^\[]*\])")
 
 
 def read_schemas(given: Sequence[str]) -> dict[str, pa.Schema]:
@@ -82,7 +82,7 @@ def read_event_times(given: Sequence[str]) -> str | dict[str, str]:
 
 def _from_columns(name: str, what: str) -> pa.Schema:
     fields = []
-    for piece in _NOT_IN_PARENTHESES.split(what):
+    for piece in _OUTSIDE_BRACKETS.split(what):
         column, _, type_text = piece.strip().partition(" ")
         if not type_text:
             raise QueryError(

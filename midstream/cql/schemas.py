@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from midstream.cql.plain import plain_type
+from midstream.cql.typing_types import MAX_PRECISION
 from midstream.errors import QueryError
 from midstream.tables import NotATable, TableLike, as_table, first_line, is_pandas, type_name
 
@@ -96,6 +97,8 @@ def type_of(text: str) -> pa.DataType:
     if name in SQL_TYPES:
         return SQL_TYPES[name]
     if sizes := _DECIMAL.fullmatch(name):
+        if not 1 <= int(sizes[1]) <= MAX_PRECISION:
+            raise QueryError(f"schema: impossible type '{text.strip()}'; a decimal has 1 to {MAX_PRECISION} digits")
         return pa.decimal128(int(sizes[1]), int(sizes[2] or 0))
     if zoned := _ZONED.fullmatch(text.strip()):
         return pa.timestamp(zoned[1].lower(), zoned[2].strip())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, parquet
 
+import midstream
 from midstream.app.schemas import read_event_times, read_schemas, type_of
 from midstream.errors import QueryError
 
@@ -18,6 +20,12 @@ def test_columns_in_the_text() -> None:
     (schema,) = read_schemas(["orders = ts timestamp, total DECIMAL(10, 2), at timestamp[ns], note varchar"]).values()
     assert schema == pa.schema(
         {"ts": pa.timestamp("us"), "total": pa.decimal128(10, 2), "at": pa.timestamp("ns"), "note": pa.string()}
+    )
+    (schema,) = read_schemas(
+        ["o=at timestamp[us, tz=Europe/Berlin], total decimal(10, 2), ts timestamp[ms, UTC]"]
+    ).values()
+    assert schema == pa.schema(
+        {"at": pa.timestamp("us", "Europe/Berlin"), "total": pa.decimal128(10, 2), "ts": pa.timestamp("ms", "UTC")}
     )
 
 
@@ -76,6 +84,14 @@ def test_types() -> None:
     assert type_of(" BIGINT ") == pa.int64()
     assert type_of("decimal(5)") == pa.decimal128(5, 0)
     assert type_of("date32") == pa.date32()
+
+
+@pytest.mark.parametrize("name", ["decimal(50, 2)", "DECIMAL(39)", "decimal128(0)", "decimal(0, 0)"])
+def test_decimals_that_there_are_not(name: str) -> None:
+    with pytest.raises(QueryError, match=rf"impossible type '{re.escape(name)}'; a decimal has 1 to 38 digits"):
+        type_of(name)
+    with pytest.raises(QueryError, match=r"schema of 'a' has a column 'x' of impossible type"):
+        midstream.query("SELECT a.x FROM a [ROWS 9]", {"a": {"x": name, "ts": int}}, "ts")
 
 
 def test_event_times() -> None:
