@@ -167,6 +167,9 @@ def _entry(source: Source, node: exp.Expr, schemas: Mapping[str, pa.Schema], use
     except QueryError as error:
         what, _, right = str(error).partition("; ")
         raise source.error(mine[0].start, what, right or WINDOWS_TEXT) from None
+    if size.is_static and not schemas[found[0]].names:
+        # Rows of lists and dicts would be none without a column that says how many there are.
+        raise source.error(node, f"the schema of static table '{found[0]}' has no columns", "declare at least one")
     return Entry(alias.this.name if alias else found[0], found[0], size, node)
 
 

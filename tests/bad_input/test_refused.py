@@ -94,6 +94,17 @@ def test_tables_missing_unknown_or_wrong() -> None:
         ms.Engine(query, tables={"b": rows([1], [5]).drop_columns("k")})
     with pytest.raises(ms.MidstreamError, match="a"):
         ms.Engine(query, tables={"a": rows([1], [5]), "b": rows([1], [5])})
+    with pytest.raises(ms.InputError, match="tables: 'b' is given twice, under different spellings; give it once"):
+        ms.Engine(query, tables={"b": rows([1], [5]), "B": rows([2], [5])})
+
+
+def test_a_static_table_without_columns() -> None:
+    told = "schema of static table 't' has no columns at line 1, column 39; declare at least one"
+    with pytest.raises(ms.QueryError, match=told):
+        ms.query("SELECT a.v FROM a [ROWS 9] CROSS JOIN t", {"a": SCHEMA, "t": pa.schema({})}, "ts")
+    query = ms.query("SELECT a.v FROM a [ROWS 9] CROSS JOIN t", {"a": SCHEMA, "t": {"z": int}}, "ts")
+    engine = ms.Engine(query, tables={"t": {"z": [5, 6]}})
+    assert matches(engine.push({"a": rows([1], [5])})) == [(0,)] * 2
 
 
 def test_push_after_finish() -> None:

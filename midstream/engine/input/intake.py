@@ -222,15 +222,19 @@ def name_tables(query: Query, tables: Mapping[str, TableLike]) -> dict[str, pa.T
         raise InputError(
             f"tables: got {type_name(tables)}; give a dict with a table for each static table of the query"
         )
-    names = {name.lower(): name for name in query.tables}
-    for name in tables:
-        if not isinstance(name, str) or name.lower() not in names:
+    names = {name.casefold(): name for name in query.tables}
+    named: dict[str, TableLike] = {}
+    for name, table in tables.items():
+        if not isinstance(name, str) or name.casefold() not in names:
             hint = did_you_mean(name, query.tables)
             raise InputError(
                 f"tables: {shown(name)} is no static table of the query; "
                 f"{hint}static tables: {', '.join(query.tables) or 'none'}"
             )
-    named = {names[name.lower()]: table for name, table in tables.items()}
+        if names[name.casefold()] in named:
+            known = names[name.casefold()]
+            raise InputError(f"tables: {known!r} is given twice, under different spellings; give it once")
+        named[names[name.casefold()]] = table
     for name in query.tables:
         if name not in named:
             raise InputError(
