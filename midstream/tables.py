@@ -119,13 +119,13 @@ def _from_pandas(frame: Any, declared: pa.Schema | None) -> pa.Table:
     if doubled is not None:
         raise NotATable(f"has two columns called {doubled!r}; rename one of them")
     table = _from_columns({name: frame.iloc[:, place] for place, name in enumerate(names)}, declared, len(frame))
-    known = {name.lower() for name in names}
+    known = {name.casefold() for name in names}
     for index in frame.index.names:
         if (
             declared is not None
             and index is not None
             and _find_spellings(str(index), declared)
-            and index.lower() not in known
+            and index.casefold() not in known
         ):
             raise NotATable(f"has {index!r} as its index, which is left out; make it a column with reset_index()")
     return table
@@ -170,7 +170,7 @@ def _from_columns(columns: Mapping[str, Any], declared: pa.Schema | None, length
 def _find_spellings(name: str, declared: pa.Schema) -> list[pa.Field]:
     """The declared columns of this name: the one spelled so, or else those that differ in case."""
     exact = [field for field in declared if field.name == name]
-    return exact or [field for field in declared if field.name.lower() == name.lower()]
+    return exact or [field for field in declared if field.name.casefold() == name.casefold()]
 
 
 def _column(values: Any, declared: pa.DataType | None) -> pa.Array | pa.ChunkedArray:

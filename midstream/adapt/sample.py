@@ -193,11 +193,11 @@ def _sort_stream(query: Query, stream: str, table: Any) -> _OrderedStream:
 def _name_data(query: Query, data: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     """The data under the names that the query has for them."""
     wanted = (*query.streams, *query.tables)
-    names = {name.lower(): name for name in wanted}
+    names = {name.casefold(): name for name in wanted}
     for name in data:
-        if name.lower() not in names:
+        if name.casefold() not in names:
             raise InputError(f"measure: {name!r} is not in the query; it has {', '.join(wanted)}")
-    found = {names[name.lower()]: table for name, table in data.items()}
+    found = {names[name.casefold()]: table for name, table in data.items()}
     missing = [name for name in wanted if name not in found]
     if missing:
         raise InputError(f"measure: no data for {', '.join(missing)}; give rows of every stream and table of the query")

@@ -94,7 +94,7 @@ class _Reader:
         self.text = text
         self.has_sets = has_sets
         self.aliases = aliases
-        self.numbers = {alias.lower(): number for number, alias in enumerate(aliases)}
+        self.numbers = {alias.casefold(): number for number, alias in enumerate(aliases)}
         self.first_use: dict[int, int] = {}
 
     def read(self) -> Node:
@@ -138,7 +138,7 @@ class _Reader:
                 quote = '"' if kind == "double" else "`"
                 yield _Token("alias", value.replace(quote * 2, quote), match.start(kind) - 1)
             elif kind == "word":
-                is_alias = not self.has_sets and value.lower() in self.numbers
+                is_alias = not self.has_sets and value.casefold() in self.numbers
                 opens = (_OPENS_AT_ONCE if is_alias else _OPENS).match(self.text, position)
                 if value.lower() in UNARY_WORDS and opens:
                     yield _Token("before", value, match.start(kind))
@@ -153,7 +153,7 @@ class _Reader:
                 yield _Token(kind, value, match.start(kind))
 
     def _leaf(self, token: _Token) -> Leaf:
-        number = self.numbers.get(token.value.lower())
+        number = self.numbers.get(token.value.casefold())
         if number is None:
             hint = did_you_mean(token.value, self.aliases)
             raise self._error(f"unknown input '{token.value}' {self._where(token.at)}; {hint}inputs: {self._inputs}")

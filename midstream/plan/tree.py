@@ -75,9 +75,9 @@ class Plan:
         if not isinstance(self.aliases, tuple) or not all(isinstance(alias, str) for alias in self.aliases):
             raise PlanError(f"plan: aliases={shown(self.aliases)}; give a tuple of names")
         check_tree(self.root)
-        lowered = [alias.lower() for alias in self.aliases]
+        folded = [alias.casefold() for alias in self.aliases]
         for number, alias in enumerate(self.aliases):
-            if lowered[number] in lowered[:number]:
+            if folded[number] in folded[:number]:
                 raise PlanError(f"plan: two inputs are called '{alias}'; give each its own alias")
         inputs = f"inputs: {', '.join(self.aliases)}"
         seen: set[int] = set()

@@ -71,6 +71,29 @@ def test_names_match_without_regard_to_case_and_keep_their_spelling() -> None:
     assert out.column("Total").to_pylist() == [7]
 
 
+@pytest.mark.parametrize("as_rows", [False, True])
+def test_names_that_are_folded_match_everywhere(as_rows: bool) -> None:
+    """Text in capitals has SS for a sharp s, so that the two are one name."""
+    schema = pa.schema({"maß": pa.int64(), "ts": pa.int64()})
+    query = ms.query(
+        "SELECT x.MASS AS v FROM straße [ROWS 9] groß, STRASSE [ROWS 9] x, gäßchen t WHERE GROSS.maß = x.mass "
+        "AND t.maß = x.maß",
+        {"Strasse": schema, "gässchen": schema},
+        event_time={"STRASSE": "ts"},
+    )
+    rows = {"MASS": [1], "TS": [5]}
+    engine = ms.Engine(query, tables={"GÄSSCHEN": {"MASS": [1], "ts": [0]}}, plan="((gross X) T)", late="keep")
+    assert engine.push({"straße": rows if as_rows else pa.table(rows)}, watermark={"STRASSE": 9}).num_rows == 1
+    engine.push({"STRAßE": rows if as_rows else pa.table(rows)})
+    assert engine.take_late()["Strasse"].column("maß").to_pylist() == [1]
+    with pytest.raises(ms.InputError, match="given twice"):
+        engine.push({"straße": rows, "strasse": rows})
+    with pytest.raises(ms.InputError, match="given twice"):
+        ms.Engine(query, tables={"GÄSSCHEN": rows, "gäßchen": rows})
+    with pytest.raises(ms.InputError, match="is a static table"):
+        engine.push({"gäßchen": rows})
+
+
 def test_plans_are_printed_with_parentheses_and_name_aliases() -> None:
     query = ask("SELECT x.v FROM a [ROWS 1] x, b [ROWS 1] y, a [ROWS 2] z WHERE x.k = y.k AND y.k = z.k")
     assert str(ms.Engine(query, plan="(z x) y").plan) == "((z x) y)"

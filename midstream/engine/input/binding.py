@@ -71,7 +71,7 @@ class TableBinding:
     def _place(self, schema: pa.Schema, column: str) -> int:
         places = schema.get_all_field_indices(column)
         if not places:
-            places = [at for at, name in enumerate(schema.names) if name.lower() == column.lower()]
+            places = [at for at, name in enumerate(schema.names) if name.casefold() == column.casefold()]
         if len(places) == 1:
             return int(places[0])
         if not schema.names:

@@ -55,7 +55,7 @@ class Receiver:
         self._query = query
         self._max_jump = max_jump
         self._keeps_refused = keeps_refused
-        self._names = {name.lower(): name for name in query.streams}
+        self._names = {name.casefold(): name for name in query.streams}
         self._declared = {stream: query.declared_schema(stream) for stream in query.streams}
         texts = find_computed_text(query)
         self._event_times: dict[str, str] = {}
@@ -132,16 +132,16 @@ class Receiver:
         return named
 
     def _stream(self, name: str) -> str:
-        stream = self._names.get(str(name).lower())
+        stream = self._names.get(str(name).casefold())
         if stream is not None:
             return stream
         known = ", ".join(self._query.streams)
-        if str(name).lower() in (table.lower() for table in self._query.tables):
+        if str(name).casefold() in (table.casefold() for table in self._query.tables):
             raise InputError(
                 f"push: {name!r} is a static table, which is given once as Engine(query, tables=...); streams: {known}"
             )
-        aliases = {relation.alias.lower(): relation.source for relation in self._query.inputs}
-        hint = aliases.get(str(name).lower())
+        aliases = {relation.alias.casefold(): relation.source for relation in self._query.inputs}
+        hint = aliases.get(str(name).casefold())
         note = f" ({name!r} is an alias of stream {hint!r}: rows are pushed under the stream's name)" if hint else ""
         meant = "" if hint else did_you_mean(name, self._query.streams)
         raise InputError(f"push: unknown stream {shown(name)}{note}; {meant}streams: {known}")
@@ -188,13 +188,13 @@ def _take_accepted(columns: dict[str, pa.Array], large: Mapping[str, pa.DataType
 
 def _refused_rows(table: pa.Table | pa.RecordBatch, schema: pa.Schema, judged: Judgement) -> pa.Table:
     """The refused rows with the stream's own columns, as far as they were given, and the reason."""
-    names = {name.lower(): place for place, name in reversed(list(enumerate(table.schema.names)))}
+    names = {name.casefold(): place for place, name in reversed(list(enumerate(table.schema.names)))}
     parts = []
     for reason, mask in judged.refused.items():
         columns = []
         for field in schema:
             wanted = plain_type(field.type)
-            place = names.get(field.name.lower())
+            place = names.get(field.name.casefold())
             missing = pa.nulls(int(np.count_nonzero(mask)), wanted)
             try:
                 columns.append(missing if place is None else _select(table.column(place), mask, wanted))

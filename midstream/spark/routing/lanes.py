@@ -141,7 +141,7 @@ def _names(query: Query, groups: Sequence[Sequence[int]]) -> list[str]:
     names: list[str] = []
     for source, numbers in zip(sources, groups, strict=True):
         name = source if sources.count(source) == 1 else f"{source} as {query.aliases[numbers[0]]}"
-        while name != source and name.lower() in (taken.lower() for taken in (*query.schemas, *names)):
+        while name != source and name.casefold() in (taken.casefold() for taken in (*query.schemas, *names)):
             name += "'"
         names.append(name)
     return names
