@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from midstream.cql.durations import microseconds, parse_signed_duration
 from midstream.cql.model import Literal
-from midstream.cql.moments import parse_moment
+from midstream.cql.moments import parse_day, parse_moment
 from midstream.errors import QueryError
 
 TIMESTAMP = pa.timestamp("us")
@@ -77,7 +77,7 @@ def parse_date(text: str) -> Literal:
     datetime.date(2026, 1, 31)
     """
     try:
-        return Literal(datetime.date.fromisoformat(text.strip()), pa.date32())
+        return Literal(parse_day(text), pa.date32())
     except ValueError:
         raise QueryError(f"'{text}' is not a date; write DATE 'YYYY-MM-DD'") from None
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from midstream.cql.model import Call, Cast, Expr, Literal, columns_of
-from midstream.cql.moments import parse_moment
+from midstream.cql.moments import parse_day, parse_moment
 from midstream.cql.plain import plain_type
 from midstream.cql.typing_types import (
     DURATION,
@@ -237,12 +237,13 @@ def _moment_literal(expr: Expr, type: pa.DataType) -> Expr:
     if not isinstance(expr, Literal) or not isinstance(expr.value, str):
         return expr
     try:
-        found = parse_moment(expr.value)
+        if family(type) == "date":
+            return Literal(parse_day(expr.value), pa.date32())
+        return Literal(parse_moment(expr.value), TIMESTAMP)
     except (ValueError, OverflowError):
         raise FunctionError(
             f"{expr.value!r} is compared with a {type} and is no date or time; write it as 'YYYY-MM-DD HH:MM:SS'"
         ) from None
-    return Literal(found.date(), pa.date32()) if family(type) == "date" else Literal(found, TIMESTAMP)
 
 
 def _temporal(name: str, a: Expr, b: Expr) -> Expr:

@@ -80,3 +80,32 @@ def test_aggregates_and_keys_that_differ_in_the_sign_of_zero_are_told_apart() ->
     assert [list(result.values())[:2] for result in engine.finish().to_pylist()] == [["0.0", "-0.0"]]
     with pytest.raises(ms.QueryError, match="neither a key of GROUP BY nor inside an aggregate"):
         ms.query(text.format(f"{MINUS} AS m") + f" GROUP BY {PLUS}", schemas={"a": SCHEMA}, event_time="ts")
+
+
+def draw_moment(rng: random.Random) -> str:
+    """A text that is nearly a date or a moment, and mostly one."""
+    text = f"{rng.choice([1, 1970, 2024, 9999, 10_000, 12]):0{rng.choice([4, 4, 4, 4, 3])}}"
+    for sign, most in (("-", 13), ("-", 32), (rng.choice([" ", "T", "T", "  "]), 25), (":", 60), (":", 60)):
+        if rng.random() < 0.15:
+            break
+        text += f"{sign}{rng.randint(0 if sign == ':' else 1, most):0{rng.choice([1, 2])}}"
+    if text.count(":") == 2 and rng.random() < 0.5:
+        text += "." + "".join(rng.choices("0123456789", k=rng.randint(0, 9)))
+    if ":" in text and rng.random() < 0.5:
+        text += rng.choice(["Z", " Z", "UTC", "+02:00", "-2", " +0230", "-18:00", "+18:01", "+01:60", " Berlin", "z"])
+    return rng.choice(["", " ", "\t"]) + text + rng.choice(["", "", " ", "x"])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_literals_of_times_are_read_as_cast_reads_them(seed: int) -> None:
+    rng = random.Random(f"times {seed}")
+    texts = [draw_moment(rng) for _ in range(12)]
+    for name in ("DATE", "TIMESTAMP"):
+        for text, value in zip(texts, compute([f"CAST('{text}' || '' AS {name})" for text in texts]), strict=True):
+            column = "CAST(a.k AS TIMESTAMP)" if name == "TIMESTAMP" else "CAST(CAST(a.k AS TIMESTAMP) AS DATE)"
+            try:
+                found = compute([f"{name} '{text}'", f"coalesce({column} = '{text}', FALSE)"])[0]
+            except ms.QueryError as refusal:
+                assert value is None or len(value.split("-")[0]) > 4, (text, str(refusal))
+            else:
+                assert found == value, text

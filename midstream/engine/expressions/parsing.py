@@ -13,20 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from midstream.cql.moments import BLANKS, DATE_PATTERN, MOMENT_PATTERN
 from midstream.engine.expressions.decimals import check_digits, quotient, shift, times
 from midstream.engine.expressions.times import DAY, SECOND
 from midstream.engine.expressions.vectors import Vector, read_booleans, reader
 
-_BLANKS = "".join(map(chr, range(33))) + "\x7f"
 _INTEGER = r"^[+-]?[0-9]+$"
 _FLOAT = r"(?i)^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?[df]?|inf(?:inity)?|nan)$"
 _DECIMAL = r"^(?P<sign>[+-]?)(?P<whole>[0-9]*)\.?(?P<rest>[0-9]*)(?:[eE](?P<exponent>[+-]?[0-9]{1,4}))?$"
-_DATE = r"(?s)^(?P<year>[0-9]{4,7})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T].*)?)?)?$"
-_TIMESTAMP = (
-    r"^(?P<year>[0-9]{4,6})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T]"
-    r"(?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]*))?)?)?"
-    r" ?(?:Z|UTC|GMT)?(?:(?P<sign>[+-])(?P<zone_hour>[0-9]{1,2}):?(?P<zone_minute>[0-9]{2})?)?)?)?)?$"
-)
 _TRUE = pa.array(["t", "true", "y", "yes", "1"])
 _FALSE = pa.array(["f", "false", "n", "no", "0"])
 _POWERS = pa.array([Decimal((0, (1,), e)) for e in range(71)], pa.decimal256(76, 0)).view(pa.decimal256(30, 0))
@@ -96,7 +90,7 @@ def to_decimals(text: pa.Array, type: pa.DataType) -> pa.Array:
 
 def to_dates(text: pa.Array) -> Vector:
     """``yyyy``, ``yyyy-m``, ``yyyy-m-d``, and whatever follows a blank or a T; days since 1970."""
-    parts = pc.extract_regex(_trim(text), _DATE)
+    parts = pc.extract_regex(_trim(text), DATE_PATTERN)
     days, fine = _days(parts)
     fine &= np.abs(days) < 2**31
     return np.where(fine, days, 0).astype(np.int32), fine
@@ -104,7 +98,7 @@ def to_dates(text: pa.Array) -> Vector:
 
 def to_timestamps(text: pa.Array) -> Vector:
     """A date as above, then perhaps a time with up to nine places, perhaps with an offset; microseconds in UTC."""
-    parts = pc.extract_regex(_trim(text), _TIMESTAMP)
+    parts = pc.extract_regex(_trim(text), MOMENT_PATTERN)
     days, fine = _days(parts)
     fields = {name: _integers(_part(parts, name), 0) for name in ("hour", "minute", "second")}
     zone_hour, zone_minute = (_integers(_part(parts, name), 0) for name in ("zone_hour", "zone_minute"))
@@ -128,7 +122,7 @@ def _days(parts: pa.StructArray) -> tuple[Any, Any]:
 
 
 def _trim(text: pa.Array) -> pa.Array:
-    return pc.utf8_trim(text, characters=_BLANKS)
+    return pc.utf8_trim(text, characters=BLANKS)
 
 
 def _part(parts: pa.StructArray, name: str) -> pa.Array:
