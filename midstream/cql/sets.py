@@ -164,7 +164,7 @@ class _Widening:
         left, right = self._of(combination.left), self._of(combination.right)
         number = next(_leaves(combination.right))
         try:
-            type = _in_one_type(left, right)
+            type = common_type((left, right))
         except FunctionError as error:
             branch = self._branches[number]
             what, _, hint = str(error).partition("; ")
@@ -176,24 +176,6 @@ class _Widening:
         for leaf in _leaves(combination):
             self.types[leaf].append(type)
         return type
-
-
-def _in_one_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """The type of a column of two sides. Instants stay instants, in the zone of the first that has one.
-
-    What has no zone is in UTC, as everywhere else.
-
-    >>> _in_one_type(pa.timestamp("ms", "UTC"), pa.timestamp("us", "Europe/Berlin"))
-    TimestampType(timestamp[us, tz=UTC])
-    >>> _in_one_type(pa.date32(), pa.timestamp("us", "Europe/Berlin"))
-    TimestampType(timestamp[us, tz=Europe/Berlin])
-    """
-    sides = plain_type(left), plain_type(right)
-    if sides[0] != sides[1] and all(pt.is_timestamp(side) or pt.is_date(side) for side in sides):
-        zones = [side.tz for side in sides if pt.is_timestamp(side) and side.tz is not None]
-        if zones:
-            return pa.timestamp("us", zones[0])
-    return common_type((left, right))
 
 
 def _stay_different(narrow: pa.DataType, wide: pa.DataType) -> bool:

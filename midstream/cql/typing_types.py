@@ -194,10 +194,14 @@ def comparison_type(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 
 
 def common_type(types: Iterable[pa.DataType]) -> pa.DataType:
-    """The type of a value that is one of several, as in CASE or COALESCE. Equal types are kept as they are.
+    """The type of a value that is one of several, as in CASE, COALESCE or UNION. Equal types are kept as they are.
+
+    Instants stay instants, in the zone of the first that has one. What has no zone is in UTC, as everywhere else.
 
     >>> common_type([pa.int8(), pa.null(), pa.decimal128(4, 2)])
     Decimal128Type(decimal128(5, 2))
+    >>> common_type([pa.date32(), pa.timestamp("ms", "UTC"), pa.timestamp("us", "Europe/Berlin")])
+    TimestampType(timestamp[us, tz=UTC])
     """
     result = pa.null()
     for type in map(plain_type, types):
@@ -207,6 +211,9 @@ def common_type(types: Iterable[pa.DataType]) -> pa.DataType:
             continue
         elif {family(type), family(result)} <= NUMERIC:
             result = numeric_result(result, type)
+        elif "timestamp" in (kinds := {family(type), family(result)}) and kinds <= {"timestamp", "date"}:
+            zones = [side.tz for side in (result, type) if pt.is_timestamp(side) and side.tz is not None]
+            result = pa.timestamp("us", zones[0] if zones else None)
         else:
             try:
                 result = comparison_type(result, type)

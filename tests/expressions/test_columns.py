@@ -111,6 +111,17 @@ def test_finer_instants_are_cut_downwards() -> None:
     assert found.cast(pa.int64()).to_pylist() == [-1, -1, -2, 0, 1]
 
 
+def test_a_choice_between_instants_keeps_their_zone() -> None:
+    zone = "Europe/Berlin"
+    a, b = Column(0, "a", pa.timestamp("ms", zone)), Column(0, "b", pa.timestamp("us", zone))
+    moments = [MOMENT, MOMENT + timedelta(seconds=1)]
+    columns = {"a": pa.array([*moments, None], a.type), "b": pa.array([moments[0]] * 3, b.type)}
+    for name, expected in (("coalesce", [*moments, moments[0]]), ("least", [moments[0]] * 3)):
+        found = evaluate(call(name, [a, b]), **columns)
+        assert found.equals(pa.array(expected, b.type))
+    assert evaluate(call("coalesce", [a, Literal(MOMENT, US)]), **columns).type == b.type
+
+
 def test_instants_beyond_microseconds_are_null() -> None:
     array = pa.array([2**62, 0, -(2**62)], pa.timestamp("s"))
     found = evaluate(cast(Column(0, "a", array.type), US), a=array)

@@ -94,12 +94,18 @@ def test_not_comparable_says_what_to_write() -> None:
         comparison_type(pa.string(), pa.int64())
 
 
+BERLIN = "Europe/Berlin"
 COMMON = [
     ([pa.int8(), pa.int32()], pa.int32()),
     ([pa.int64(), pa.float32()], pa.float64()),
     ([pa.float32(), pa.float32()], pa.float32()),
     ([pa.timestamp("ns"), pa.timestamp("ns")], pa.timestamp("ns")),
     ([pa.timestamp("ns"), pa.date32()], US),
+    ([pa.timestamp("ns", BERLIN), pa.timestamp("ns", BERLIN)], pa.timestamp("ns", BERLIN)),
+    ([pa.timestamp("ms", BERLIN), pa.timestamp("us", BERLIN)], pa.timestamp("us", BERLIN)),
+    ([pa.timestamp("s"), pa.timestamp("s", BERLIN), pa.timestamp("s", "UTC")], pa.timestamp("us", BERLIN)),
+    ([pa.null(), pa.date64(), pa.timestamp("s", BERLIN)], pa.timestamp("us", BERLIN)),
+    ([pa.date32(), pa.date64()], pa.date32()),
     ([pa.uint8(), pa.int8()], pa.int16()),
     ([pa.uint64(), pa.int8()], pa.decimal128(20, 0)),
     ([pa.int32(), pa.decimal128(3, 1)], pa.decimal128(11, 1)),
