@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from midstream.cql.functions import call, cast, comparison_type, given_function
+from midstream.cql.functions import TABLE, FunctionError, call, cast, comparison_type, given_function
 from midstream.cql.model import Column, Expr, Literal
+from midstream.cql.plain import plain_type
 from midstream.engine.expressions import compile_expression, evaluate_mask
 
 US = pa.timestamp("us")
@@ -49,6 +50,15 @@ SAMPLES: list[tuple[pa.DataType, Any, Any]] = [
     (pa.time64("ns"), time(1, 2, 3), time(4, 5, 6)),
 ]
 IDS = [str(sample[0]) for sample in SAMPLES]
+#: Types that are carried and tested for null, and that few functions take.
+NESTED: list[tuple[pa.DataType, Any, Any]] = [
+    (pa.decimal256(60, 2), Decimal("-1.50"), Decimal(10**50)),
+    (pa.month_day_nano_interval(), pa.MonthDayNano([1, 2, 3]), pa.MonthDayNano([0, 0, 1])),
+    (pa.list_(pa.int64()), [1, 2], [None]),
+    (pa.struct({"x": pa.int8()}), {"x": 1}, {"x": None}),
+    (pa.map_(pa.string(), pa.int64()), [("a", 1)], []),
+    (pa.null(), None, None),
+]
 
 
 def evaluate(expr: Expr, **columns: pa.Array) -> pa.Array:
@@ -94,6 +104,29 @@ def test_choice(type: pa.DataType, low: Any, high: Any) -> None:
     for choice, values in choices.items():
         found = evaluate(choice, **columns)
         assert str(found.to_pylist()) == str(pa.array(values, type).cast(found.type).to_pylist()), choice
+
+
+@pytest.mark.parametrize(("type", "low", "high"), [*SAMPLES, *NESTED], ids=[*IDS, *(str(t) for t, _, _ in NESTED)])
+def test_what_typing_takes_can_be_computed(type: pa.DataType, low: Any, high: Any) -> None:
+    """A function that is called with some types never fails on their values, or would close an engine."""
+    type = plain_type(type)
+    columns = {"a": pa.array([low, high, None, low], type), "b": pa.array([high, high, low, None], type)}
+    a, b = Column(0, "a", type), Column(0, "b", type)
+    constants = [Literal(None, pa.null()), Literal(1, pa.int32()), Literal("a", pa.string()), Literal(True, pa.bool_())]
+    others: list[Expr] = [b, *constants]
+    lists: list[list[Expr]] = [[a], *([a, other] for other in others), *([constant, a] for constant in constants)]
+    lists += [[b, a, b], [constants[-1], a, b], [a, constants[1], constants[1]]]
+    taken = 0
+    for function in TABLE:
+        for args in lists:
+            try:
+                expr = call(function.name, args)
+            except FunctionError:
+                continue
+            taken += 1
+            for rows in (slice(None), slice(1, 3), slice(0, 0)):
+                evaluate(expr, **{name: values[rows] for name, values in columns.items()})
+    assert taken >= 10
 
 
 @pytest.mark.parametrize(("type", "low", "high"), SAMPLES, ids=IDS)
