@@ -227,6 +227,8 @@ def castable(source: pa.DataType, target: pa.DataType) -> bool:
     a, b = family(source), family(target)
     if "other" in (a, b) or b == "null":
         return False
+    if pt.is_fixed_size_binary(target) and a != "null":
+        return bool(plain_type(source) == target)
     if a == "null" or a == b:
         return True
     return b in _CASTS.get(a, ())

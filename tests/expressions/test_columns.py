@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from midstream.cql.functions import TABLE, FunctionError, call, cast, comparison_type, given_function
+from midstream.cql.functions import TABLE, FunctionError, call, cast, castable, comparison_type, given_function
 from midstream.cql.model import Column, Expr, Literal
 from midstream.cql.plain import plain_type
 from midstream.engine.expressions import compile_expression, evaluate_mask
@@ -127,6 +127,9 @@ def test_what_typing_takes_can_be_computed(type: pa.DataType, low: Any, high: An
             for rows in (slice(None), slice(1, 3), slice(0, 0)):
                 evaluate(expr, **{name: values[rows] for name, values in columns.items()})
     assert taken >= 10
+    for target in (plain_type(sample[0]) for sample in [*SAMPLES, *NESTED]):
+        if castable(type, target):
+            evaluate(cast(a, target), **columns)
 
 
 @pytest.mark.parametrize(("type", "low", "high"), SAMPLES, ids=IDS)

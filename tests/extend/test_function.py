@@ -99,6 +99,15 @@ def test_what_cannot_be_called_is_refused() -> None:
     check_refused("functions has .*make one with midstream.cql.given_function", "a.x", abs)
 
 
+def test_types_that_only_a_function_of_its_own_takes() -> None:
+    days = given_function("days", [pa.date64()], pa.int64(), lambda x: pc.divide(x.cast(pa.int64()), 86_400_000))
+    rows = {"a": [{"k": 86_400 * 3 + 5, "x": 2, "s": "ab", "ts": 0}]}
+    query = ms.query("SELECT days(CAST(a.k AS TIMESTAMP)) AS d FROM a [ROWS 1]", {"a": ROW}, "ts", functions=[days])
+    assert ms.Engine(query).push(rows)["d"].to_pylist() == [3]
+    pair = given_function("pair", [pa.binary(2)], pa.int64(), lambda x: pc.binary_length(x).cast(pa.int64()))
+    check_refused("pair is written .*, and was given string", "pair(a.s)", pair)
+
+
 def test_what_it_gives_is_checked() -> None:
     short = given_function("short", [pa.int64()], pa.int64(), lambda x: x.slice(1))
     engine = engine_of("short(a.x) AS n", "a.k = b.k", short)

@@ -25,6 +25,9 @@ def _ticks(type: pa.DataType) -> int:
 
 def between_times(source: pa.DataType, target: pa.DataType) -> Kernel:
     """Between dates, timestamps, durations or times of any unit."""
+    if pt.is_date64(target) and not pt.is_date(source):  # milliseconds, but of whole days
+        to_days, to_unit = between_times(source, pa.date32()), between_times(pa.date32(), target)
+        return lambda a: to_unit(to_days(a))
     before, after, dtype = _ticks(source), _ticks(target), computed_in(target)
     if before == after:
         return lambda a: (a[0].astype(dtype, copy=False), a[1])

@@ -196,7 +196,7 @@ class _Program:
         if isinstance(expr, Column):
             self._loads.append((place, (expr.input, expr.name), reader(expr.type)))
         elif isinstance(expr, Cast):
-            self._loud |= family(expr.operand.type) == "float"
+            self._loud |= "float" in (family(expr.operand.type), family(expr.type))
             self._steps.append((place, limit_kernel(_kernel, expr, operands), args))
         elif isinstance(expr, Call):
             self._loud |= expr.function not in _QUIET and family(expr.type) in ("float", "integer")
