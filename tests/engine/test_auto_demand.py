@@ -158,3 +158,20 @@ def test_rows_wait_where_that_pays() -> None:
     demand = engine.stats().demand
     assert demand is not None and demand.saved > 200
     assert window_rows(engine)["a"] < 40
+
+
+def test_edges_are_reviewed_again_when_a_plan_lets_them_count() -> None:
+    """Below operators of their own the two inputs are no neighbours, and nothing is due; then they meet again."""
+    fields = {"k": int, "x": int, "ts": int}
+    text = "SELECT DISTINCT a.x FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.k = b.k"
+    query = ms.query(text, dict.fromkeys("ab", fields), "ts", step="1 SECOND")
+    with eager():
+        engine = ms.Engine(query, plan="distinct(a) distinct(b)", demand="auto")
+        for number in range(60):
+            if number == 20:
+                engine.migrate("a b", "moving-state")
+            both = [{"k": 1, "x": at, "ts": number} for at in range(3)]
+            lonely = [{"k": 1_000 * number + at, "x": at, "ts": number} for at in range(20)]
+            engine.push({"a": both + lonely, "b": both})
+        demand = engine.stats().demand
+    assert demand is not None and demand.hidden > 100

@@ -121,6 +121,7 @@ class Entrance:
             (self._drops_by if is_static else self._edges_of).setdefault(edge.number, []).append(edge)
         self._counting = [edge for edges in self._edges_of.values() for edge in edges]
         self._asks_any = self._finds_work()
+        self._reviews.follow(self._counting)
 
     def _finds_work(self) -> bool:
         return any(not self._gauges[edge.reason].is_resting for edge in self._counting)

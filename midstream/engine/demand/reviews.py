@@ -75,6 +75,10 @@ class EdgeReviews:
                     yield edge
                 else:
                     self._put_off(edge)
+        self.follow(edges)
+
+    def follow(self, edges: Sequence[Edge]) -> None:
+        """These are the edges that count now: the next review is that of the first of them."""
         resting = [self._due[edge.reason] for edge in edges if self.gauges[edge.reason].is_resting]
         self._next = min(resting, default=LARGEST)
 
