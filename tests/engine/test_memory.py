@@ -214,6 +214,27 @@ def test_hidden_rows_that_may_wake_are_counted_before_a_push_is_taken() -> None:
         assert stats.memory is not None and stats.state_bytes <= 2 * held and stats.memory.over == 0
 
 
+def make_pair(window: str, *columns: str) -> ms.Query:
+    schema = pa.schema([("k", pa.int64()), *((name, pa.string()) for name in columns), ("ts", pa.int64())])
+    text = f"SELECT {', '.join(['a.k', *(f'a.{name}' for name in columns)])} FROM a [{window}], b [{window}]"
+    return ms.query(f"{text} WHERE a.k = b.k", dict.fromkeys("ab", schema), "ts")
+
+
+def at_once(keys: Any, *texts: str, time: int = 0) -> pa.Table:
+    """Rows with these keys and one event time."""
+    columns = [pa.array([text] * len(keys)) for text in texts]
+    names = ["k", *"stuv"[: len(texts)], "ts"]
+    return pa.table([pa.array(keys, pa.int64()), *columns, pa.array(np.full(len(keys), time))], names=names)
+
+
+def test_a_watermark_alone_is_taken_whatever_waits() -> None:
+    engine = ms.Engine(make_pair("RANGE 1 MILLISECOND"), demand="on")
+    engine.push({"a": at_once(range(20_000))}, watermark=0)
+    engine.memory_limit = engine.stats().state_bytes
+    engine.push({}, watermark=10**6)
+    assert engine.stats().state_bytes < 100_000
+
+
 def test_what_was_held_before_a_smaller_limit_is_not_over_it() -> None:
     engine = ms.Engine(make_query())
     for step in range(10):

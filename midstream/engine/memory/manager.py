@@ -81,7 +81,12 @@ class MemoryManager:
 
         `find_watermark` gives the watermark after them. Nothing changes.
         """
-        if self._keeper is None or (self.shedder.threshold == ALL and self._has_room_for(accepted)):
+        if self._keeper is None:
+            return Admission(accepted)
+        # Without rows nothing enters: a hidden row wakes by one that arrives.
+        if not any(len(rows) for rows in accepted.values()):
+            return Admission(accepted, threshold=self.shedder.threshold)
+        if self.shedder.threshold == ALL and self._has_room_for(accepted):
             return Admission(accepted)
         use, limit = self.count(), self._keeper.limit
         others = use.output + use.late
