@@ -7,7 +7,7 @@ what can never matter again is purged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -192,6 +192,21 @@ class Pipeline:
     def horizon(self) -> int:
         """The time before which everything is dead."""
         return self._horizon
+
+    def pack_windows(self) -> None:
+        """Have windows take no more than the rows that are alive need."""
+        for number, window in enumerate(self._windows):
+            renumbering = window.pack(self._horizon)
+            if renumbering is not None:
+                self._lane.renumber(number, renumbering)
+        for hidden in self.hidden.values():
+            hidden.pack(self._horizon)
+
+    def let_hidden_in(self, numbers: Collection[int]) -> None:
+        """Have all hidden rows of these inputs enter."""
+        if self._entrance is not None:
+            self._let_in(self._entrance.release_all(numbers, self._horizon))
+            self._entrance.forget_empty()
 
     def migrations(self) -> Iterator[object]:
         """A token for each migration under way, the newest first; compare them by `is`."""

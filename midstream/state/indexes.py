@@ -37,6 +37,8 @@ Flags: TypeAlias = NDArray[np.bool_]
 #: A place without any entry.
 NOWHERE: Place = ((np.full(1, NO_ID), np.zeros((1, 4), np.int64), 0), FIRST_ID)
 _BUCKETS_PER_SLOT = 2
+#: What a hash index takes for a slot: its buckets, and a record of four words.
+HASH_SLOT_BYTES = 8 * (_BUCKETS_PER_SLOT + 4)
 _SHARED_FROM = 1 << 16
 
 

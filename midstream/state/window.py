@@ -19,12 +19,13 @@ import pyarrow as pa
 
 from midstream.cql.windows import Window
 from midstream.kernels import hashing
-from midstream.kernels.types import FIRST_ID, LARGEST, Ring
+from midstream.kernels import rings as kernels
+from midstream.kernels.types import EARLIEST, FIRST_ID, LARGEST, Ring
 from midstream.state import rings
 from midstream.state.arrow import chunks_of
-from midstream.state.columns import PayloadColumn, make_column
+from midstream.state.columns import BytesColumn, PayloadColumn, make_column
 from midstream.state.expiry import ArrivalNumbers, Expiry, expiry_of
-from midstream.state.indexes import HashIndex, Ints, SortedIndex
+from midstream.state.indexes import HASH_SLOT_BYTES, HashIndex, Ints, SortedIndex
 from midstream.state.meter import Meter
 from midstream.state.sizes import cut_into_pieces
 
@@ -125,6 +126,25 @@ class BaseWindow:
         self.hash_indexes = {(number,): HashIndex(capacity) for number in layout.classes}
         self.sorted_indexes = {number: SortedIndex(capacity) for number in layout.bands}
         self._row_bytes = self.nbytes // capacity
+        self.slot_bytes = self._count_slot_bytes()
+
+    def _count_slot_bytes(self) -> int:
+        """What a slot takes without indexes on composite keys, and with a flag for nulls in each column.
+
+        It follows from the layout alone. Texts, lists and sorted indexes are not in it.
+        """
+        fresh = [array.nbytes for array in (self.starts, self.ends, *self.codes.values(), *self.band_codes.values())]
+        if self.layout.tracks_arrivals:
+            fresh += [array.nbytes for array in (self.arrivals, self._ordinals, self.arrival_ends)]
+        for column in self.columns.values():
+            fresh.append(column.nbytes - (column.heap_bytes if isinstance(column, BytesColumn) else 0))
+        per_slot = sum(fresh) // self.capacity
+        return per_slot + len(self.hash_indexes) * HASH_SLOT_BYTES + len(self.columns)
+
+    @property
+    def composite_slot_bytes(self) -> int:
+        """What a slot takes in indexes on composite keys."""
+        return HASH_SLOT_BYTES * sum(len(classes) > 1 for classes in self.hash_indexes)
 
     def _make_expiry(self) -> Expiry:
         return expiry_of(self.layout.window, self.head)
@@ -219,6 +239,28 @@ class BaseWindow:
             index.forget(head, self.tail)
         if self.capacity > 16 * max(len(self), rings.SMALLEST_CAPACITY):
             self._resize(rings.capacity_for(4 * len(self) + 1))
+
+    @property
+    def holds_large(self) -> bool:
+        """Whether values may be of any length."""
+        return any(column.largest for column in self.columns.values())
+
+    def find_living(self, horizon: int) -> Ints:
+        """The ids of the rows that can still matter, as a snapshot has them."""
+        ids: Ints = kernels.alive(self.ends, self.head, self.tail, max(horizon, EARLIEST))
+        if self.layout.window.counts_rows:
+            ids = ids[self.arrival_ends[ids & (self.capacity - 1)] == LARGEST]
+        return ids
+
+    def pack(self, horizon: int) -> Renumbering | None:
+        """Take no more memory than the rows that are alive need; the renumbering, if rows have got new ids."""
+        kept = self._expiry.alive(self.ring(), horizon)
+        if kept is None:
+            return None
+        capacity = rings.capacity_for(len(kept))
+        heaps = [column for column in self.columns.values() if isinstance(column, BytesColumn)]
+        is_loose = any(rings.capacity_for(2 * heap.used_bytes + 1) < heap.heap_bytes for heap in heaps)
+        return self._pack(kept, capacity) if is_loose or capacity < self.capacity else None
 
     def trim(self, times: int) -> None:
         """Have room for no more than so many times the rows that it has."""

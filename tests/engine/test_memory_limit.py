@@ -9,6 +9,7 @@ import pytest
 
 import midstream as ms
 
+from ..eager import eager
 from ..limits import Limits, tight
 from .audit import OFTEN, Count, audit
 from .small import CASES, Small, draw_plan, draw_pushes, sorted_rows
@@ -33,11 +34,12 @@ def test_states_are_right_under_any_limit_on_many(small: Small, block: int) -> N
 def check_limits(small: Small, seed: int, audited: float = 1.0) -> None:
     """An audit follows every push and every event, or a share of them."""
     rng, audits = random.Random(f"memory {small.name} {seed}"), random.Random(f"audits {small.name} {seed}")
+    demand = random.Random(f"demand {small.name} {seed}").choice(["off", "on", "auto"])
     query = small.query()
     steady = ms.Engine(query, plan=draw_plan(rng, small.size))
     limits, count = Limits(f"{small.name} {seed}"), Count()
-    with tight():
-        engine = ms.Engine(query, plan=draw_plan(rng, small.size))
+    with tight(), eager():
+        engine = ms.Engine(query, plan=draw_plan(rng, small.size), demand=demand)
 
         def look() -> None:
             if audits.random() < audited:

@@ -348,7 +348,7 @@ def change_plan(engine: ms.Engine, rng: random.Random) -> None:
 
 @pytest.mark.parametrize("small", KEYED, ids=lambda case: case.name)
 def test_what_is_stored_missing_or_open_is_the_join(small: Small) -> None:
-    counts = [check_case(small, seed) for seed in range(3)]
+    counts = [check_case(small, seed) for seed in range(4)]
     assert sum(count.states for count in counts) > 50
     if small.name in ("clique of four", "circle of five", "chain"):
         assert sum(count.waited for count in counts) > 10 and sum(count.open for count in counts)

@@ -18,7 +18,7 @@ to an operator below a join must be there when the operator closes its step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -143,6 +143,24 @@ class Entrance:
                 self._counts.released += len(ids)
         self._reviews.count_held_back({}, released)
         return released
+
+    def release_all(self, numbers: Collection[int], horizon: int) -> dict[int, WindowRows]:
+        """Take out all hidden rows of these inputs."""
+        released = {}
+        for number in numbers:
+            ids = self._hidden[number].living(horizon)
+            for edge in self._edges_of.get(number, ()):
+                self._waiting[edge.reason] = 0
+            if len(ids):
+                released[number] = _as_arrived(self._hidden[number].take(ids))
+                self._counts.released += len(ids)
+        self._reviews.count_held_back({}, released)
+        return released
+
+    def forget_empty(self) -> None:
+        """Keep nothing for inputs of which no row waits."""
+        for number in [number for number, hidden in self._hidden.items() if hidden.waiting == 0]:
+            del self._hidden[number]
 
     def sample(self, work: Work) -> None:
         """After rows have entered, check a sample of them along edges that rest, where that could pay."""

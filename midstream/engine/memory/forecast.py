@@ -4,12 +4,18 @@ Rows are judged by their event times alone, before filters: as if all of them en
 They enter chunk by chunk, oldest first, and what has ended by then leaves. So a push of many windows' length may fit in
 small chunks and not in large ones; the answer is how large they may be. Where not even chunks of the smallest size fit,
 there is none.
+
+Hidden rows are counted as if they were in their windows: if both do not fit side by side, they enter (see `keeper`).
+The answer follows from the rows that are alive, and from what indexes on single classes take. It does not depend on
+what has entered, on rows that are dead and not gone yet, or on how large arrays have grown. So an engine that was
+restored sheds the same rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +24,7 @@ from midstream.cql.model import Input, Query
 from midstream.engine.input.batch import CHUNK_ROWS, StreamRows
 from midstream.engine.memory.keeper import LEAST_ROWS
 from midstream.engine.operators.stepped import start_of_step
-from midstream.kernels.types import LARGEST
+from midstream.kernels.types import EARLIEST, LARGEST
 from midstream.state import rings
 from midstream.state.arrow_column import ArrowColumn
 from midstream.state.columns import BytesColumn
@@ -27,6 +33,10 @@ from midstream.state.window import BaseWindow, PayloadName
 
 #: What a sorted index takes for a row, twice over while runs are merged.
 _SORTED_ROW_BYTES = 32
+#: What a column of lists takes for a row, beside the list.
+_LIST_ROW_BYTES = 8
+#: What a window takes that has no rows at all.
+_FIXED_BYTES = 24
 #: How often an interval is halved to find the share of rows that fits.
 TRIES = 8
 
@@ -42,7 +52,8 @@ class Forecast(NamedTuple):
 class Outlook:
     """The base windows at the time `horizon`, the watermark to come, and the bytes that the windows may take.
 
-    `hidden` are the rows that wait in front of their windows, by input. They may stay there or all enter.
+    `hidden` are the rows that wait in front of their windows, by input. `passed_over` is the time before which hidden
+    rows must have ended to be left out, because they cannot enter any more.
     """
 
     query: Query
@@ -51,14 +62,20 @@ class Outlook:
     horizon: int
     watermark: int
     room: int
+    counts_composites: bool = True
+    passed_over: int = EARLIEST
 
     def forecast(self, accepted: Mapping[str, StreamRows]) -> Forecast:
         """Whether the windows stay within the room that they have."""
-        total = sum(len(rows) for rows in accepted.values())
-        loads = self._load(accepted)
-        at_once = sum(load.bytes_at(len(load.window) + load.count) for load in loads)
+        loads = self._load(accepted, self._most)
+        at_once = sum(load.bytes_at_once for load in loads)
         if at_once <= self.room:
             return Forecast(CHUNK_ROWS, at_once)
+        loads = self._load(accepted, self._held)
+        at_once = sum(load.bytes_at_once for load in loads)
+        if at_once <= self.room:
+            return Forecast(CHUNK_ROWS, at_once)
+        total = sum(len(rows) for rows in accepted.values())
         least = LEAST_ROWS * len(self.query.streams)
         times = np.sort(np.concatenate([rows.times for rows in accepted.values()])) if total else np.empty(0, np.int64)
         size = min(CHUNK_ROWS, max(total, 1))
@@ -69,10 +86,51 @@ class Outlook:
                 return Forecast(size if needed <= self.room else None, needed)
             size //= 2
 
-    def _load(self, accepted: Mapping[str, StreamRows]) -> list[_Load]:
+    def bytes_now(self) -> list[int]:
+        """What each window would take if no rows were hidden."""
+        return [load.bytes_at_once for load in self._load({}, self._held)]
+
+    def without_ended(self, accepted: Mapping[str, StreamRows]) -> Outlook | None:
+        """The same, with hidden rows left out that end before the first row of a push, and leave with its first chunk.
+
+        No row of the push is a partner of theirs. They still take what they take now. None if there are none.
+        """
+        oldest = min(int(rows.times.min()) for rows in accepted.values() if len(rows))
+        for relation in self.query.inputs:
+            rows = accepted.get(relation.source)
+            if rows is not None and len(rows):
+                oldest = min(oldest, int(relation.window.intervals(rows.times)[0].min()))
+        end = min(oldest, self.horizon_at(min(self.watermark, oldest)))
+        taken = sum(
+            hidden.nbytes
+            for hidden in self.hidden.values()
+            if len(hidden.find_living(end)) < len(hidden.find_living(self.horizon))
+        )
+        return replace(self, room=self.room - taken, passed_over=end) if taken else None
+
+    @cached_property
+    def _most(self) -> Sequence[_Held]:
+        """What the windows hold, or more: with rows that are dead and not gone yet."""
+        return self._find_held(_Held.most)
+
+    @cached_property
+    def _held(self) -> Sequence[_Held]:
+        return self._find_held(_Held.of)
+
+    def _find_held(self, find: Callable[[BaseWindow, int], _Held]) -> list[_Held]:
+        """What is there of each input, entered or hidden."""
+        found = []
+        for number, window in enumerate(self.windows):
+            held, hidden = find(window, self.horizon), self.hidden.get(number)
+            if hidden is not None and len(hidden):
+                held = held.beside(find(hidden, max(self.horizon, self.passed_over)))
+            found.append(held)
+        return found
+
+    def _load(self, accepted: Mapping[str, StreamRows], held: Sequence[_Held]) -> list[_Load]:
         return [
-            _Load(relation, window, self.hidden.get(number), accepted.get(relation.source))
-            for number, (relation, window) in enumerate(zip(self.query.inputs, self.windows, strict=True))
+            _Load(relation, window, own, accepted.get(relation.source), self.counts_composites)
+            for relation, window, own in zip(self.query.inputs, self.windows, held, strict=True)
         ]
 
     def _simulate(self, loads: Sequence[_Load], times: Ints, size: int) -> int:
@@ -80,15 +138,15 @@ class Outlook:
         ends = np.arange(size, len(times) + size, size)
         # A row of the next chunk may be as old as the last one of this.
         following = np.append(times[ends[:-1]], LARGEST) if len(ends) else np.empty(0, np.int64)
-        heads = [0] * len(loads)
-        needed = sum(load.bytes_at(len(load.window)) for load in loads)
+        left = [_Left(0, 0)] * len(loads)
+        needed = sum(load.bytes_at(0, gone) for load, gone in zip(loads, left, strict=True))
         for end, unprocessed in zip(ends.tolist(), following.tolist(), strict=True):
             bound = times[min(end, len(times)) - 1]
-            tails = [load.tail_at(bound) for load in loads]
-            held = [tail - head for tail, head in zip(tails, heads, strict=True)]
-            needed = max(needed, sum(load.bytes_at(rows) for load, rows in zip(loads, held, strict=True)))
+            entered = [load.entered_at(bound) for load in loads]
+            sizes = [load.bytes_at(count, gone) for load, count, gone in zip(loads, entered, left, strict=True)]
+            needed = max(needed, sum(sizes))
             horizon = self.horizon_at(min(self.watermark, unprocessed))
-            heads = [load.head_at(horizon, tail) for load, tail in zip(loads, tails, strict=True)]
+            left = [load.left_at(horizon, count) for load, count in zip(loads, entered, strict=True)]
         return needed
 
     def horizon_at(self, watermark: int) -> int:
@@ -97,17 +155,17 @@ class Outlook:
         return max(self.horizon, watermark if step is None else start_of_step(watermark, step))
 
     def count_after(self, accepted: Mapping[str, StreamRows]) -> list[int]:
-        """How many rows each window would have after a push of these."""
+        """How many rows each window would have after a push of these, if none were hidden."""
         horizon = self.horizon_at(self.watermark)
-        tails = [(load, load.tail_at(int(LARGEST))) for load in self._load(accepted)]
-        return [tail - load.head_at(horizon, tail) for load, tail in tails]
+        loads = self._load(accepted, self._held)
+        return [load.total - sum(load.left_at(horizon, load.count)) for load in loads]
 
     def find_share(self, accepted: Mapping[str, StreamRows], rows: Sequence[int]) -> float:
         """The share, as good as a few tries find it, of so many rows in each window for which there is room."""
-        loads = self._load(accepted)
+        loads = self._load(accepted, self._held)
 
         def fits(share: float) -> bool:
-            needed = sum(load.bytes_at(int(share * count)) for load, count in zip(loads, rows, strict=True))
+            needed = sum(load.bytes_of(int(share * count)) for load, count in zip(loads, rows, strict=True))
             return needed <= self.room
 
         lowest, highest = 0.0, 1.0
@@ -119,73 +177,122 @@ class Outlook:
         return lowest
 
 
-class _Load:
-    """A base window and the rows that are to enter it, the oldest first; places count from the window's first row."""
+class _Left(NamedTuple):
+    """How many rows have left a window: of those that it holds, and of those that are to come."""
 
-    def __init__(self, relation: Input, window: BaseWindow, hidden: BaseWindow | None, rows: StreamRows | None):
-        self.window = window
-        self._hidden_rows = 0 if hidden is None else len(hidden)
-        self._hidden_slot_bytes = 0.0 if hidden is None else hidden.nbytes / hidden.capacity
+    held: int
+    coming: int
+
+
+class _Held(NamedTuple):
+    """The rows that are there of an input: their ends, and the bytes of their texts and lists by column."""
+
+    ends: Ints
+    bytes: dict[PayloadName, int]
+
+    @classmethod
+    def of(cls, store: BaseWindow, horizon: int) -> _Held:
+        """The rows of a store that are alive."""
+        ids = store.find_living(horizon)
+        matrix = np.ascontiguousarray(ids.reshape(-1, 1))
+        sizes = {name: int(column.measure(matrix, 0).sum()) for name, column in _large_columns(store)}
+        return cls(store.ends[ids & (store.capacity - 1)], sizes)
+
+    @classmethod
+    def most(cls, store: BaseWindow, horizon: int) -> _Held:
+        """As many rows as there are, dead or alive, and what they take: found at once, and enough to see what fits."""
+        return cls(
+            rings.read(store.ends, store.head, store.tail),
+            {name: _used_bytes(column) for name, column in _large_columns(store)},
+        )
+
+    def beside(self, other: _Held) -> _Held:
+        """These rows and others of the same input."""
+        sizes = {name: size + other.bytes[name] for name, size in self.bytes.items()}
+        return _Held(np.concatenate((self.ends, other.ends)), sizes)
+
+
+def _large_columns(store: BaseWindow) -> list[tuple[PayloadName, BytesColumn | ArrowColumn]]:
+    """The columns whose values may be of any length."""
+    return [(name, column) for name, column in store.columns.items() if isinstance(column, BytesColumn | ArrowColumn)]
+
+
+def _used_bytes(column: BytesColumn | ArrowColumn) -> int:
+    return column.used_bytes if isinstance(column, BytesColumn) else column.nbytes
+
+
+class _Load:
+    """The rows of an input that are there, and those that are to come, the oldest first."""
+
+    def __init__(
+        self, relation: Input, window: BaseWindow, held: _Held, rows: StreamRows | None, counts_composites: bool
+    ):
         self._relation = relation
-        self._rows = rows
+        self._held_ends, self._held = held.ends, len(held.ends)
         self._entering = np.empty(0, np.int64)
         if rows is not None:
             self._entering = rows.times if rows.kept is None else rows.times[rows.kept]
         self.count = len(self._entering)
-        texts = [(name, column) for name, column in window.columns.items() if isinstance(column, BytesColumn)]
-        lists = [(name, column) for name, column in window.columns.items() if isinstance(column, ArrowColumn)]
-        self._text_bytes = [self._row_bytes(name, column.used_bytes) for name, column in texts]
-        self._list_bytes = sum(self._row_bytes(name, column.nbytes) for name, column in lists)
-        self._list_bytes += _SORTED_ROW_BYTES * len(window.sorted_indexes)
-        variable = sum(column.heap_bytes for _, column in texts) + sum(column.nbytes for _, column in lists)
-        variable += sum(index.nbytes for index in window.sorted_indexes.values())
-        self._slot_bytes = -(-(window.nbytes - variable) // window.capacity)
-        self._times: Ints | None = None
-        self._latest: Ints | None = None
+        self._texts: list[tuple[int, int]] = []
+        self._lists: list[tuple[int, int]] = []
+        for name, column in _large_columns(window):
+            coming = 0
+            if rows is not None and isinstance(name, str) and name in rows.columns:
+                coming = rows.columns[name].nbytes * self.count // max(len(rows), 1)
+            (self._texts if isinstance(column, BytesColumn) else self._lists).append((held.bytes[name], coming))
+        self._flat_bytes = _SORTED_ROW_BYTES * len(window.sorted_indexes) + _LIST_ROW_BYTES * len(self._lists)
+        self._slot_bytes = window.slot_bytes + (window.composite_slot_bytes if counts_composites else 0)
 
-    def _row_bytes(self, name: PayloadName, held: int) -> float:
-        """The bytes of a column's values that a row takes, on average over those held and those to come."""
-        coming = 0
-        if self._rows is not None and isinstance(name, str) and name in self._rows.columns:
-            coming = self._rows.columns[name].nbytes * self.count // max(len(self._rows), 1)
-        return (held + coming) / max(len(self.window) + self.count, 1)
+    @property
+    def total(self) -> int:
+        """How many rows there are with those to come."""
+        return self._held + self.count
 
-    def bytes_at(self, rows: int) -> int:
-        """The most that the window takes with so many rows, and the hidden ones, any number of which may enter."""
-        if self._hidden_rows == 0:
-            return self._window_bytes(rows) + self._hidden_bytes(0)
-        # The window takes more where its capacity doubles, what is left of the hidden rows ever less.
-        entering = [0, self._hidden_rows]
-        capacity = rings.capacity_for(rows)
-        while capacity < rows + self._hidden_rows:
-            entering.append(capacity + 1 - rows)
-            capacity *= 2
-        return max(self._window_bytes(rows + more) + self._hidden_bytes(self._hidden_rows - more) for more in entering)
+    @property
+    def bytes_at_once(self) -> int:
+        """What the window takes with all of them."""
+        return self.bytes_at(self.count, _Left(0, 0))
 
-    def _hidden_bytes(self, rows: int) -> int:
-        return int(rings.capacity_for(rows) * self._hidden_slot_bytes)
+    def bytes_at(self, entered: int, left: _Left) -> int:
+        """What the window takes when so many rows have entered, and some have left."""
+        held, coming = self._held - left.held, entered - left.coming
+        shares = held / max(self._held, 1), coming / max(self.count, 1)
+        return self._bytes(held + coming, *shares)
 
-    def _window_bytes(self, rows: int) -> int:
-        texts = sum(rings.capacity_for(2 * int(row_bytes * rows) + 1) for row_bytes in self._text_bytes)
-        return rings.capacity_for(rows) * self._slot_bytes + texts + int(self._list_bytes * rows)
+    def bytes_of(self, rows: int) -> int:
+        """What the window takes with so many rows, of any kind."""
+        share = rows / max(self.total, 1)
+        return self._bytes(rows, share, share)
 
-    def tail_at(self, moment: int) -> int:
-        """How many rows were ever there when those up to a moment have entered."""
-        if self._rows is None:
-            return len(self.window)
-        if self._times is None:
-            self._times = np.sort(self._entering)
-        return len(self.window) + int(np.searchsorted(self._times, moment, side="right"))
+    def _bytes(self, rows: int, held: float, coming: float) -> int:
+        """What so many rows take, among them these shares of those that are there and of those to come."""
+        texts = sum(rings.capacity_for(2 * int(held * old + coming * new) + 1) for old, new in self._texts)
+        lists = sum(int(held * old + coming * new) for old, new in self._lists)
+        return rings.capacity_for(rows) * self._slot_bytes + texts + lists + self._flat_bytes * rows + _FIXED_BYTES
 
-    def head_at(self, horizon: int, tail: int) -> int:
-        """How many of them have left; one that has not ended keeps those behind it."""
+    @cached_property
+    def _ends(self) -> Ints:
+        return np.sort(self._held_ends)
+
+    @cached_property
+    def _times(self) -> Ints:
+        return np.sort(self._entering)
+
+    @cached_property
+    def _coming_ends(self) -> Ints:
+        return self._relation.window.intervals(self._times)[1]
+
+    def entered_at(self, moment: int) -> int:
+        """How many rows have entered when those up to a moment have."""
+        return int(np.searchsorted(self._times, moment, side="right"))
+
+    def left_at(self, horizon: int, entered: int) -> _Left:
+        """How many rows have left by a time when so many have entered."""
         described = self._relation.window
         if described.counts_rows:
-            return max(0, tail - described.size)
+            gone = max(0, self._held + entered - described.size)
+            return _Left(min(gone, self._held), max(0, gone - self._held))
         if described.never_ends:
-            return 0
-        if self._latest is None:
-            held = rings.read(self.window.ends, self.window.head, self.window.tail)
-            coming = np.empty(0, np.int64) if self._times is None else described.intervals(self._times)[1]
-            self._latest = np.maximum.accumulate(np.concatenate((held, coming)))
-        return min(tail, int(np.searchsorted(self._latest, horizon, side="left")))
+            return _Left(0, 0)
+        gone = int(np.searchsorted(self._coming_ends, horizon, side="left"))
+        return _Left(int(np.searchsorted(self._ends, horizon, side="left")), min(gone, entered))

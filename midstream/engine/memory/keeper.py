@@ -1,8 +1,10 @@
 """Holds an engine to its memory limit: after every chunk, what is held fits, and the next chunk is cut to fit too.
 
 If it does not fit, windows give back room that they do not need, and then the join states that are worth least shrink
-(`accounts`), one after the other, until it does. Base windows, results that wait and kept late rows cannot be given
-up. What they take beyond the limit, and what a chunk has added before it was evicted, is reported as `over`.
+(`accounts`), one after the other, until it does. If that is not enough, windows are packed, and hidden rows enter where
+window and hidden rows take less together than side by side: a push is taken if they fit together (`forecast`). Base
+windows, results that wait and kept late rows cannot be given up. What they take beyond the limit, and what a chunk has
+added before it was evicted, is reported as `over`.
 
 A state whose rings are full would double with the next chunk. Where that would break the limit, it is kept from it
 ahead, so that the limit holds without growing and shrinking again.
@@ -10,7 +12,7 @@ ahead, so that the limit holds without growing and shrinking again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from midstream.engine.executors.protocol import Evicting, Executor, Holding
@@ -53,14 +55,31 @@ class Held(Protocol):
     @property
     def readers(self) -> Sequence[InputReader]: ...
 
+    def pack_windows(self) -> None:
+        """Have windows take no more than the rows that are alive need."""
+
+    def let_hidden_in(self, numbers: Collection[int]) -> None:
+        """Have all hidden rows of these inputs enter."""
+
 
 class Keeper:
-    """Keeps one engine below a limit of bytes. `count` tells what everything takes now."""
+    """Keeps one engine below a limit of bytes. `count` tells what everything takes now.
 
-    def __init__(self, limit: int, held: Held, count: Callable[[], MemoryUse], streams: int):
+    `find_loose` tells for which inputs window and hidden rows would take less together.
+    """
+
+    def __init__(
+        self,
+        limit: int,
+        held: Held,
+        count: Callable[[], MemoryUse],
+        find_loose: Callable[[], Collection[int]],
+        streams: int,
+    ):
         self.limit = limit
         self._held = held
         self._count = count
+        self._find_loose = find_loose
         self.least_rows = LEAST_ROWS * streams
         #: Whether a chunk has passed since everything was last made to fit.
         self.has_unmeasured = False
@@ -83,6 +102,8 @@ class Keeper:
             self._evict(accounts)
             if self._count().total > self.limit:
                 self._trim_windows(1)
+            if self._count().total > self.limit:
+                self._pack(accounts)
             if self._count().total > self.limit:
                 self._give_up_rest()
         else:
@@ -114,6 +135,14 @@ class Keeper:
             elif not account.can_shrink:
                 candidates.remove(account)
             self._count_evicted(evicted)
+
+    def _pack(self, accounts: Sequence[Account]) -> None:
+        """Have windows and hidden rows take no more than they have to."""
+        self._held.pack_windows()
+        if self._count().total > self.limit and (loose := self._find_loose()):
+            self._held.let_hidden_in(loose)
+            self._trim_windows(1)
+            self._evict(accounts)
 
     def _give_up_rest(self) -> None:
         for owner in self._owners():

@@ -57,9 +57,25 @@ class MemoryManager:
                 f"give at least that, or use smaller windows"
             )
         if self._keeper is None:
-            self._keeper = Keeper(limit, self._parts, self.count, len(self._query.streams))
+            self._keeper = Keeper(limit, self._parts, self.count, self._find_loose, len(self._query.streams))
         self._keeper.limit = limit
         self._keeper.hold(is_new=True)
+
+    def _find_loose(self) -> list[int]:
+        """The inputs whose window and hidden rows take more side by side than they would together."""
+        if not self._parts.hidden:
+            return []
+        needed = self._look_ahead(self._parts.horizon).bytes_now()
+        windows = self._parts.windows
+        return [
+            number
+            for number, hidden in self._parts.hidden.items()
+            if needed[number] <= windows[number].nbytes + hidden.nbytes
+        ]
+
+    def _look_ahead(self, watermark: int, room: int = 0) -> Outlook:
+        parts = self._parts
+        return Outlook(self._query, parts.windows, parts.hidden, parts.horizon, watermark, room, not self.may_shed)
 
     def hold(self) -> None:
         """Give up what does not fit."""
@@ -86,17 +102,16 @@ class MemoryManager:
         # Without rows nothing enters: a hidden row wakes by one that arrives.
         if not any(len(rows) for rows in accepted.values()):
             return Admission(accepted, threshold=self.shedder.threshold)
-        if self.shedder.threshold == ALL and self._has_room_for(accepted):
+        if not self.may_shed and self._has_room_for(accepted):
             return Admission(accepted)
         use, limit = self.count(), self._keeper.limit
         others = use.output + use.late
-        parts = self._parts
-        outlook = Outlook(
-            self._query, parts.windows, parts.hidden, parts.horizon, find_watermark(), room=limit - others
-        )
+        outlook = self._look_ahead(find_watermark(), room=limit - others)
         if self.may_shed:
             return self.shedder.admit(accepted, outlook)
         found = outlook.forecast(accepted)
+        if found.chunk_rows is None and (later := outlook.without_ended(accepted)) is not None:
+            found = min(found, later.forecast(accepted), key=lambda forecast: forecast.chunk_rows is None)
         if found.chunk_rows is None:
             beside = f", beside {others:,} of what waits for the output and of late rows" if others else ""
             raise InputError(
@@ -107,15 +122,17 @@ class MemoryManager:
         return Admission(accepted, found.chunk_rows)
 
     def _has_room_for(self, accepted: Mapping[str, StreamRows]) -> bool:
-        """Whether no window has to grow for these rows, so that there is nothing to compute."""
-        if any(len(rows) for rows in self._parts.hidden.values()):
-            return False
-        for relation, window in zip(self._query.inputs, self._parts.windows, strict=True):
-            rows = accepted.get(relation.source)
-            if rows is not None and len(window) + len(rows) > window.capacity:
+        """Whether no window has to grow for these rows and those that are hidden: there is nothing to compute."""
+        for number, (relation, window) in enumerate(zip(self._query.inputs, self._parts.windows, strict=True)):
+            rows, hidden = accepted.get(relation.source), self._parts.hidden.get(number)
+            arriving = 0 if rows is None else len(rows)
+            waiting = 0 if hidden is None else len(hidden)
+            if len(window) + waiting + arriving > window.capacity:
                 return False
-        # Texts and lists may be of any length.
-        return not any(rows.large for rows in accepted.values())
+            # Texts and lists may be of any length.
+            if (waiting and window.holds_large) or (arriving and rows is not None and rows.large):
+                return False
+        return True
 
     def take_chunks(self, admission: Admission) -> Iterator[Chunk]:
         """The chunks of a push; before the next one, what the last one has added is made to fit.
