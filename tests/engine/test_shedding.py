@@ -5,15 +5,18 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import midstream as ms
+from midstream.engine.memory import keeper
 from midstream.engine.memory.shedding import ALL, number_rows
 from midstream.engine.push_loop import SHED_KEY
 
+from ..eager import eager
 from ..limits import check_limit, tight
 from ..oracle.accept import accept
 from ..oracle.cases import make_case
@@ -114,6 +117,49 @@ def test_a_restored_engine_goes_on_with_the_threshold() -> None:
             engine.push(push)
         thresholds.append(engine._pipeline.memory.shedder.threshold)
     assert len(set(thresholds)) > 3
+
+
+def draw_uneven(step: int) -> dict[str, pa.Table]:
+    """Few rows of the last stream: most of the others have no partner. Nor are they in order."""
+    rng = np.random.default_rng(step)
+    return {
+        name: pa.table(
+            [rng.integers(0, 4_000, count), rng.integers(1_000 * step, 1_000 * (step + 2), count)], schema=SCHEMA
+        )
+        for name, count in zip(STREAMS, (1_000, 1_000, 100), strict=True)
+    }
+
+
+def test_the_same_rows_are_shed_whatever_waits() -> None:
+    """With demand or without, and after a restart, when all that waited is in its window."""
+    query = make_join("RANGE 20 MILLISECONDS")
+    options: dict[str, Any] = {"memory_limit": LIMIT, "overload": "shed"}
+    engines = {demand: ms.Engine(query, demand=demand, **options) for demand in ("off", "on", "auto")}
+    for step in range(40):
+        if step == 30:
+            assert engines["on"].stats().demand.waiting > 100  # type: ignore[union-attr]
+            snapshot = engines["on"].snapshot()
+            engines["restored"] = ms.Engine.restore(query, snapshot, demand="on", **options)
+        found = {name: engine.push(draw_uneven(step), watermark=1_000 * step) for name, engine in engines.items()}
+        assert len({engine._pipeline.memory.shedder.threshold for engine in engines.values()}) == 1
+        assert all(sorted_rows(table).equals(sorted_rows(found["off"])) for table in found.values())
+        assert all(engine.stats().state_bytes <= LIMIT for engine in engines.values())
+    assert 0 < engines["on"]._pipeline.memory.shedder.threshold < ALL
+
+
+def test_how_a_push_is_cut_does_not_change_what_later_ones_lose() -> None:
+    """Chunks are cut by what states leave free, which differs after a restart."""
+    query, counts = make_join("RANGE 20 MILLISECONDS"), []
+    push = draw_push(0, 30_000)
+    for least in (3, 300, 30_000):
+        with mock.patch.object(keeper, "LEAST_ROWS", least):
+            engine = ms.Engine(query, memory_limit=LIMIT, overload="shed")
+        engine.push({name: table.slice(0, 10_000) for name, table in push.items()})
+        engine.push({name: table.slice(10_000) for name, table in push.items()})
+        assert any(engine.stats().shed.values())
+        shedder = engine._pipeline.memory.shedder
+        counts.append((shedder.threshold, shedder._absent.counts(engine._pipeline.horizon)))
+    assert counts[0] == counts[1] == counts[2]
 
 
 def test_nothing_is_shed_where_there_is_room_and_a_larger_limit_ends_it() -> None:
@@ -232,7 +278,10 @@ class Shedding:
             tables=case.tables(),
             max_jump=None if case.max_jump is None else f"{case.max_jump} microseconds",
             overload="shed",
+            demand=self._draw_demand(),
         )
+        #: The engine that the last restart went on from, as long as both have had the same limits.
+        self.twin: ms.Engine | None = None
         self.kept: set[int] = set()
         self.seen: set[int] = set()
         self.shed = 0
@@ -251,7 +300,13 @@ class Shedding:
             assert not different, f"seed {self.case.seed}, push {number}: {different}"
             check_limit(self.engine)
 
+    def _draw_demand(self) -> str:
+        """Rows without a partner in a static table are in a window only where demand is off."""
+        has_tables = any(relation.is_static for relation in self.query.inputs)
+        return "auto" if has_tables else self.rng.choice(["off", "on", "auto"])
+
     def _set_limit(self) -> None:
+        self.twin = None
         use = self.engine._pipeline.memory.count()
         share = self.rng.choice([1.0, 1.0, 1.3, 2.0, 4.0])
         self.engine._pipeline.memory.set_limit(int(share * use.windows + use.states + use.output), "test")
@@ -259,12 +314,17 @@ class Shedding:
     def _restore(self) -> None:
         before = self.engine
         options: dict[str, Any] = {"overload": "shed", "plan": self.rng.choice([None, *self.case.plans])}
+        options["demand"] = self._draw_demand()
         if self.case.max_jump is not None:
             options["max_jump"] = f"{self.case.max_jump} microseconds"
         self.engine = ms.Engine.restore(self.query, before.snapshot().to_bytes(), **options)
         assert self.engine._pipeline.memory.shedder.threshold == before._pipeline.memory.shedder.threshold
         assert self.engine.stats().shed == before.stats().shed
-        self._set_limit()
+        try:
+            self.engine._pipeline.memory.set_limit(before.memory_limit, "test")
+            self.twin = before
+        except ms.EngineError:
+            self._set_limit()
 
     def _push(self, push: Push) -> pa.Table:
         tables = dress_push(self.case, push, self.rng)
@@ -276,7 +336,15 @@ class Shedding:
             self.kept.update(id for id, is_kept in zip(own, kept, strict=True) if is_kept)
             self.shed += len(own) - int(np.count_nonzero(kept))
         pieces = list(self.engine._run(checked, self.engine._moves))
+        self._check_twin(push, watermark)
         return pa.concat_tables([self.query.no_results, *pieces])
+
+    def _check_twin(self, push: Push, watermark: Any) -> None:
+        """An engine that was restored sheds the same rows as the one that it goes on from."""
+        if self.twin is not None:
+            self.twin.push(dress_push(self.case, push, self.rng), watermark)
+            mine, other = (engine._pipeline.memory.shedder.threshold for engine in (self.engine, self.twin))
+            assert mine == other, f"seed {self.case.seed}: kept below {mine}, and below {other} without a restart"
 
     def _expect(self, push: Push) -> Any:
         """The results whose last row came with this push, and all of whose rows were kept."""
@@ -295,7 +363,7 @@ class Shedding:
 def test_what_is_kept_is_joined_as_the_definition_says(block: int) -> None:
     shed = 0
     for seed in range(30_000 + 10 * block, 30_010 + 10 * block):
-        with tight():
+        with tight(), eager():
             run = Shedding(make_case(seed))
             run.check()
         shed += run.shed

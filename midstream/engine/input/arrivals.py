@@ -41,6 +41,11 @@ class Reading(NamedTuple):
         joinable = len(self.kept) if self.joinable is None else int(np.count_nonzero(self.joinable))
         return joinable - len(self.rows)
 
+    def find_shed(self) -> NDArray[np.bool_]:
+        """Which rows these are; only if there are any."""
+        assert self.kept is not None
+        return ~self.kept if self.joinable is None else self.joinable & ~self.kept
+
 
 class _Coded(NamedTuple):
     """A key or the side of a band: the expression, made ready to run, and what gives its values their codes."""

@@ -1,8 +1,9 @@
 """Which rows stay out of the windows where there is no memory for all of them, if dropping them is allowed.
 
 Each row has a number below `ALL`: a hash of its event time and the codes of its keys. Rows whose number is below a
-threshold are kept, all others are shed. The hash has no seed, and the threshold is in the snapshot with all that it
-depends on: a push that is taken again loses the same rows.
+threshold are kept, all others are shed. The hash has no seed, and the threshold follows from what is in the snapshot:
+from the rows that are alive, hidden or not (`forecast`), and from how many were shed. So a push that is taken again
+loses the same rows.
 
 Before every push the threshold is chosen anew. Of all rows that the windows would hold if nothing had been shed, it
 keeps the share for which there is room, so that it stays about the same as long as rows keep coming at the same rate.
@@ -19,15 +20,19 @@ from typing import Any
 import numpy as np
 
 from midstream.cql.model import Query
+from midstream.cql.windows import Window
 from midstream.engine.input.arrivals import InputReader, Reading
 from midstream.engine.input.batch import CHUNK_ROWS, Chunk, StreamRows, cut_by_bytes
 from midstream.engine.memory.forecast import TRIES, Outlook
 from midstream.kernels import hashing
+from midstream.kernels.types import LARGEST
 from midstream.state.indexes import Ints
 
 #: As many numbers as rows may have; as threshold, it keeps all of them.
 ALL = 1 << 32
-_MOST_RECORDS = 64
+#: In so many parts of a window rows are counted that were shed.
+_PARTS = 32
+_MOST_RECORDS = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -52,13 +57,16 @@ class Absent:
         """How many rows of each input would have been there at a time."""
         return [sum(rows for end, rows in records if end >= horizon) for records in self._records]
 
-    def add(self, number: int, end: int, rows: int, horizon: int) -> None:
-        """Some rows of an input were shed, the last of which would leave at `end`."""
-        records = [record for record in self._records[number] if record[0] >= horizon]
-        if records and (records[-1][0] >= end or len(records) >= _MOST_RECORDS):
-            last, before = records.pop()
-            end, rows = max(last, end), before + rows
-        self._records[number] = [*records, (end, rows)]
+    def add(self, number: int, ends: Ints, horizon: int) -> None:
+        """Rows of an input were shed that would leave at these ends, each of which stands for those before it."""
+        counts = {end: rows for end, rows in self._records[number] if end >= horizon}
+        for end, rows in zip(*(found.tolist() for found in np.unique(ends, return_counts=True)), strict=True):
+            counts[end] = counts.get(end, 0) + rows
+        records = sorted(counts.items())
+        if len(records) > _MOST_RECORDS:
+            rest = sum(rows for _, rows in records[_MOST_RECORDS - 1 :])
+            records = [*records[: _MOST_RECORDS - 1], (records[-1][0], rest)]
+        self._records[number] = records
 
     def to_json(self) -> list[list[tuple[int, int]]]:
         """What a snapshot keeps."""
@@ -118,11 +126,9 @@ class Shedder:
 
     def note_shed(self, number: int, rows: StreamRows, reading: Reading, horizon: int) -> None:
         """An input has read these rows of its stream."""
-        shed = reading.count_shed()
-        if shed:
-            assert rows.kept is not None
-            last = self._query.inputs[number].window.intervals(rows.times[~rows.kept])[1].max()
-            self._absent.add(number, int(last), shed, horizon)
+        if reading.count_shed():
+            ends = _find_ends(self._query.inputs[number].window, rows.times[reading.find_shed()])
+            self._absent.add(number, ends, horizon)
 
     def to_json(self) -> dict[str, Any]:
         """What a snapshot keeps."""
@@ -132,6 +138,13 @@ class Shedder:
         """Go on from what a snapshot kept."""
         self.threshold = stored["threshold"]
         self._absent.from_json(stored["absent"])
+
+
+def _find_ends(window: Window, times: Ints) -> Ints:
+    """When rows leave, up to a part of their window later: how a push is cut into chunks does not change it."""
+    ends = window.intervals(times)[1]
+    part = max(1, window.size // _PARTS) if window.ends_by_time else 1
+    return np.minimum(ends, LARGEST - part) // part * part + part - 1 if part > 1 else ends
 
 
 def number_rows(query: Query, readers: Sequence[InputReader], stream: str, rows: StreamRows) -> Ints:
