@@ -94,9 +94,17 @@ class Engine:
         self.query = query
         self._options = options
         jump, kept = options.longest_jump, options.rows_kept
-        self._loop = PushLoop(query, plan, kind, longest_jump=jump, late_limit=kept, rates=rates, demand=options.demand)
+        self._loop = PushLoop(
+            query,
+            plan,
+            kind,
+            longest_jump=jump,
+            late_limit=kept,
+            rates=rates,
+            demand=options.demand,
+            may_shed=options.overload == "shed",
+        )
         self._pipeline = self._loop.pipeline
-        self._pipeline.memory.may_shed = options.overload == "shed"
         self._migrations = Migrations(STRATEGIES)
         self._life = Life.OPEN
         self._problem = ""
@@ -481,6 +489,7 @@ class Engine:
             plan = stored.plan if kind.name == stored.executor and stored.plan else taken.meta["plan"]
         engine._set_up(query, choose_plan(query, plan), checked, kind, rates)
         engine._loop.from_json(taken.meta)
+        engine._pipeline.memory.limit_to_come = checked.most_bytes
         engine._pipeline.go_on(taken, engine._loop.watermark.current)
         engine._pipeline.memory.set_limit(checked.most_bytes, "restore")
         return engine
@@ -514,6 +523,7 @@ class Engine:
             raise EngineError("resume: the query has ROWS windows; go on with Engine.restore from a snapshot")
         limit = EngineOptions.of(options).most_bytes
         engine = cls(query, plan=plan, tables=tables, **options | {"memory_limit": None})
+        engine._pipeline.memory.limit_to_come = limit
         engine._loop.go_on_from(rows, watermark)
         engine._pipeline.memory.set_limit(limit, "resume")
         kind = engine._pipeline.executor.kind

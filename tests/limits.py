@@ -73,7 +73,6 @@ class Limits:
                 continue
             self._note(engine)
             check_limit(engine)
-            check_windows(engine)
             return found
 
     def _note(self, engine: ms.Engine) -> None:

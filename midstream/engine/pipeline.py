@@ -60,6 +60,7 @@ class Pipeline:
     `make_stage` makes the output stage that the results go to; `late_bytes` tells what kept late rows take; `rates`
     are those of the edges between inputs, for executors that route. Unless `demand` is off, rows without a partner are
     hidden until one comes, and with ``"auto"`` only where that pays; those without one in a static table are dropped.
+    `may_shed` says whether rows may be shed for a memory limit.
     """
 
     def __init__(
@@ -71,20 +72,24 @@ class Pipeline:
         late_bytes: Callable[[], int] = lambda: 0,
         rates: MatchRates | None = None,
         demand: str = "off",
+        may_shed: bool = False,
     ):
         self._query = query
         self.rates = MatchRates() if rates is None else rates
         self._demand = demand
         self._make_stage = make_stage
         self.readers = [InputReader(query, number) for number in range(len(query.inputs))]
-        self.memory = MemoryManager(query, self, late_bytes)
+        self.memory = MemoryManager(query, self, late_bytes, may_shed)
         self.meter = Meter()
         self._dropped = Dropped(query.streams)
         self._begin_empty(plan, kind)
 
     def _begin_empty(self, plan: Plan, kind: ExecutorKind) -> None:
         query = self._query
-        self._windows = [BaseWindow(reader.layout, meter=self.meter) for reader in self.readers]
+        self._windows = [
+            BaseWindow(reader.layout, meter=self.meter, may_add_index=self.memory.may_add_index)
+            for reader in self.readers
+        ]
         self._sampler = Sampler(query, self._windows, self.rates)
         self._lane: Lane = SingleLane(self._started(plan, kind), self._new_stage(plan))
         self._entrance = None
@@ -387,6 +392,10 @@ class Pipeline:
 
     def _start_again(self, fragments: Iterable[tuple[int, ...]]) -> None:
         """Go on with the windows alone; if the stage starts from live results, with those of some fragments."""
+        limit = self.memory.limit_to_come
+        if limit is not None and self.memory.count().windows > limit:
+            for window in self._windows:
+                window.keep_composites(())
         stage, catch_up = self._lane.held, None
         if stage.starts_from_live_results:
             catch_up = CatchUp(stage, Backlog(self._query, self._windows, fragments))

@@ -52,9 +52,12 @@ class PushLoop:
         late_limit: int = 0,
         rates: MatchRates | None = None,
         demand: str = "off",
+        may_shed: bool = False,
     ):
         self._late_rows: dict[str, list[pa.Table]] = {}
-        self.pipeline = Pipeline(query, plan, kind, late_bytes=self._late_bytes, rates=rates, demand=demand)
+        self.pipeline = Pipeline(
+            query, plan, kind, late_bytes=self._late_bytes, rates=rates, demand=demand, may_shed=may_shed
+        )
         self.watermark = Watermark({stream: query.delays.get(stream, 0) for stream in query.streams}, query.time_type)
         self._receiver = Receiver(query, self.pipeline.readers, longest_jump, late_limit > 0)
         self._late_limit = late_limit

@@ -10,7 +10,7 @@ window more than half dead when it is full is it packed, which renumbers its row
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -106,6 +106,8 @@ class BaseWindow:
     hash_indexes: dict[tuple[int, ...], HashIndex] = field(init=False)
     sorted_indexes: dict[int, SortedIndex] = field(init=False)
     meter: Meter = field(default_factory=Meter)
+    #: Whether there is memory for indexes that it can do without: on composite keys.
+    may_add_index: Callable[[], bool] = lambda: True
     #: Capacity, number of hash indexes, and the bytes that follow from these.
     _fixed: tuple[int, int, int] | None = field(init=False, default=None)
 
@@ -204,8 +206,8 @@ class BaseWindow:
         self._expiry.rows_came(self.ring(), numbers, first, rows.first_ordinal, rows.stream_arrivals)
 
     def may_be_indexed(self, classes: tuple[int, ...], at_once: int) -> bool:
-        """Whether there is an index on these key classes, or the window has at most `at_once` rows to index."""
-        return classes in self.hash_indexes or len(self) <= at_once
+        """Whether there is an index on these key classes, or may be: for at most `at_once` rows, if there is room."""
+        return classes in self.hash_indexes or (len(self) <= at_once and self.may_add_index())
 
     def add_index(self, classes: tuple[int, ...]) -> None:
         """Index the rows by a composite key, unless they are."""

@@ -271,6 +271,54 @@ def test_rows_that_are_dead_and_not_gone_make_room() -> None:
     assert engine.stats().states[0].rows == 8_001 and engine.stats().state_bytes <= 1_000_000
 
 
+def test_a_sorted_index_grows_with_every_row() -> None:
+    """Also where the window has slots left for a push."""
+    schema = pa.schema({"k": pa.int64(), "ts": pa.int64()})
+    text = "SELECT a.k FROM a [UNBOUNDED], b [UNBOUNDED] WHERE a.k BETWEEN b.k - 1 AND b.k + 1"
+    engine = ms.Engine(ms.query(text, dict.fromkeys("ab", schema), "ts"))
+    engine.push({"a": at_once(range(40_000))}, watermark=0)
+    engine.memory_limit = engine.stats().state_bytes + 50_000
+    with pytest.raises(ms.InputError, match="with these rows the base windows would take"):
+        engine.push({"a": at_once(range(20_000))}, watermark=0)
+
+
+PAIRS = """SELECT a.k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], c [RANGE 1 SECOND]
+           WHERE a.k = b.k AND a.x = b.x AND b.x = c.x"""
+
+
+def draw_pairs(count: int, time: int) -> dict[str, pa.Table]:
+    rng, names = np.random.default_rng(time), ["k", "x", "ts"]
+    return {
+        name: pa.table(
+            [rng.integers(0, 4_000, count), rng.integers(0, 400_000, count), np.full(count, time)], names=names
+        )
+        for name in "abc"
+    }
+
+
+def test_a_plan_gets_no_index_beyond_the_limit() -> None:
+    """Nor does a restart: an index on a key of two columns is one that joins can do without."""
+    row = {"k": int, "x": int, "ts": int}
+    query = ms.query(PAIRS, dict.fromkeys("abc", row), "ts")
+    engine, free = (ms.Engine(query, plan="(b c) a", demand="off") for _ in range(2))
+    for known in (engine, free):
+        known.push(draw_pairs(30_000, 0), watermark=0)
+    limit = engine.stats().state_bytes + 300_000
+    engine.memory_limit = limit
+    engine.migrate("(a b) c", "jisc", budget=0)
+    free.migrate("(a b) c", "jisc", budget=0)
+    assert engine.stats().state_bytes <= limit < free._pipeline.memory.count().windows
+    restored = ms.Engine.restore(query, engine.snapshot(), memory_limit=limit, demand="off")
+    for time in (1_000, 2_000):
+        push = draw_pairs(1_000, time)
+        wanted = sorted_rows(free.push(push))
+        for limited in (engine, restored):
+            assert sorted_rows(limited.push(push)) == wanted
+            assert limited.stats().state_bytes <= limit
+    fitting = ms.Engine.restore(query, engine.snapshot(), memory_limit="1GB", demand="off")
+    assert fitting._pipeline.memory.count().windows > limit, "with room, it gets one"
+
+
 def test_what_was_held_before_a_smaller_limit_is_not_over_it() -> None:
     engine = ms.Engine(make_query())
     for step in range(10):

@@ -10,7 +10,7 @@ import pytest
 import midstream as ms
 
 from ..eager import eager
-from ..limits import Limits, tight
+from ..limits import Limits, check_windows, tight
 from .audit import OFTEN, Count, audit
 from .small import CASES, Small, draw_plan, draw_pushes, sorted_rows
 from .test_invariant import restore
@@ -48,6 +48,7 @@ def check_limits(small: Small, seed: int, audited: float = 1.0) -> None:
         for push in draw_pushes(rng, small, 40, most=rng.choice([3, 6])):
             wanted = sorted_rows(steady.push(push))
             assert sorted_rows(limits.push(engine, partial(engine.push, push))) == wanted
+            check_windows(engine)
             look()
             limits.change(engine)
             look()

@@ -6,9 +6,9 @@ small chunks and not in large ones; the answer is how large they may be. Where n
 there is none.
 
 Hidden rows are counted as if they were in their windows: if both do not fit side by side, they enter (see `keeper`).
-The answer follows from the rows that are alive, and from what indexes on single classes take. It does not depend on
-what has entered, on rows that are dead and not gone yet, or on how large arrays have grown. So an engine that was
-restored sheds the same rows.
+The answer follows from the rows that are alive, and from what slots take. It does not depend on what has entered, on
+rows that are dead and not gone yet, or on how large arrays have grown. So an engine that was restored sheds the same
+rows: where rows may be shed, windows have indexes on single classes alone.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from midstream.state.window import BaseWindow, PayloadName
 
 #: What a sorted index takes for a row, twice over while runs are merged.
 _SORTED_ROW_BYTES = 32
+#: What rows that have left take there, of as many as a window has slots at least.
+_SORTED_SLACK_BYTES = 16
 #: What a column of lists takes for a row, beside the list.
 _LIST_ROW_BYTES = 8
 #: What a window takes that has no rows at all.
@@ -62,7 +64,6 @@ class Outlook:
     horizon: int
     watermark: int
     room: int
-    counts_composites: bool = True
     passed_over: int = EARLIEST
 
     def forecast(self, accepted: Mapping[str, StreamRows]) -> Forecast:
@@ -129,7 +130,7 @@ class Outlook:
 
     def _load(self, accepted: Mapping[str, StreamRows], held: Sequence[_Held]) -> list[_Load]:
         return [
-            _Load(relation, window, own, accepted.get(relation.source), self.counts_composites)
+            _Load(relation, window, own, accepted.get(relation.source))
             for relation, window, own in zip(self.query.inputs, self.windows, held, strict=True)
         ]
 
@@ -224,9 +225,7 @@ def _used_bytes(column: BytesColumn | ArrowColumn) -> int:
 class _Load:
     """The rows of an input that are there, and those that are to come, the oldest first."""
 
-    def __init__(
-        self, relation: Input, window: BaseWindow, held: _Held, rows: StreamRows | None, counts_composites: bool
-    ):
+    def __init__(self, relation: Input, window: BaseWindow, held: _Held, rows: StreamRows | None):
         self._relation = relation
         self._held_ends, self._held = held.ends, len(held.ends)
         self._entering = np.empty(0, np.int64)
@@ -241,7 +240,8 @@ class _Load:
                 coming = rows.columns[name].nbytes * self.count // max(len(rows), 1)
             (self._texts if isinstance(column, BytesColumn) else self._lists).append((held.bytes[name], coming))
         self._flat_bytes = _SORTED_ROW_BYTES * len(window.sorted_indexes) + _LIST_ROW_BYTES * len(self._lists)
-        self._slot_bytes = window.slot_bytes + (window.composite_slot_bytes if counts_composites else 0)
+        self._fixed_bytes = _FIXED_BYTES + _SORTED_SLACK_BYTES * rings.SMALLEST_CAPACITY * len(window.sorted_indexes)
+        self._slot_bytes = window.slot_bytes + window.composite_slot_bytes
 
     @property
     def total(self) -> int:
@@ -268,7 +268,7 @@ class _Load:
         """What so many rows take, among them these shares of those that are there and of those to come."""
         texts = sum(rings.capacity_for(2 * int(held * old + coming * new) + 1) for old, new in self._texts)
         lists = sum(int(held * old + coming * new) for old, new in self._lists)
-        return rings.capacity_for(rows) * self._slot_bytes + texts + lists + self._flat_bytes * rows + _FIXED_BYTES
+        return rings.capacity_for(rows) * self._slot_bytes + texts + lists + self._flat_bytes * rows + self._fixed_bytes
 
     @cached_property
     def _ends(self) -> Ints:

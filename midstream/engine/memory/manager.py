@@ -19,18 +19,21 @@ from midstream.engine.memory.keeper import Held, Keeper
 from midstream.engine.memory.shedding import ALL, Admission, Shedder
 from midstream.engine.stats import MemoryStats
 from midstream.errors import EngineError, InputError
+from midstream.state.indexes import HASH_SLOT_BYTES
 
 
 class MemoryManager:
     """The memory of one engine. `late_bytes` tells what kept late rows take."""
 
-    def __init__(self, query: Query, parts: Held, late_bytes: Callable[[], int]):
+    def __init__(self, query: Query, parts: Held, late_bytes: Callable[[], int], may_shed: bool = False):
         self._query = query
         self._parts = parts
         self._late_bytes = late_bytes
         self._keeper: Keeper | None = None
         #: Whether rows that do not fit are shed, instead of refusing the push.
-        self.may_shed = False
+        self.may_shed = may_shed
+        #: The limit that comes as soon as the engine has the rows that it goes on from.
+        self.limit_to_come: int | None = None
         self.shedder = Shedder(query, parts.readers)
 
     def count(self) -> MemoryUse:
@@ -44,6 +47,7 @@ class MemoryManager:
 
     def set_limit(self, limit: int | None, call: str) -> None:
         """Take no more bytes than these from now on; an error, and nothing changes, if the base windows take more."""
+        self.limit_to_come = None
         if limit is None:
             self._keeper = None
             return
@@ -75,7 +79,7 @@ class MemoryManager:
 
     def _look_ahead(self, watermark: int, room: int = 0) -> Outlook:
         parts = self._parts
-        return Outlook(self._query, parts.windows, parts.hidden, parts.horizon, watermark, room, not self.may_shed)
+        return Outlook(self._query, parts.windows, parts.hidden, parts.horizon, watermark, room)
 
     def hold(self) -> None:
         """Give up what does not fit."""
@@ -85,6 +89,20 @@ class MemoryManager:
     def may_fill(self, beginning: Executor | None = None) -> bool:
         """Whether there is room to compute what is missing before anybody asks for it; see `Keeper.may_fill`."""
         return self._keeper is None or self._keeper.may_fill(beginning)
+
+    def may_add_index(self) -> bool:
+        """Whether there is room for one more index on each window, and for rows of a push that was admitted without.
+
+        Never where rows may be shed: which rows are follows from windows without such indexes.
+        """
+        if self.may_shed:
+            return False
+        limit = self.limit_to_come if self._keeper is None else self._keeper.limit
+        if limit is None:
+            return True
+        use = self.count()
+        more = 2 * HASH_SLOT_BYTES * sum(window.capacity for window in self._parts.windows)
+        return use.windows + use.output + use.late + more <= limit
 
     def stats(self) -> MemoryStats | None:
         """How the limit is kept, if there is one."""
@@ -129,8 +147,10 @@ class MemoryManager:
             waiting = 0 if hidden is None else len(hidden)
             if len(window) + waiting + arriving > window.capacity:
                 return False
-            # Texts and lists may be of any length.
+            # Texts and lists may be of any length, and a sorted index grows with every row.
             if (waiting and window.holds_large) or (arriving and rows is not None and rows.large):
+                return False
+            if (waiting or arriving) and window.sorted_indexes:
                 return False
         return True
 
