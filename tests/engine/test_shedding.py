@@ -327,6 +327,8 @@ class Shedding:
             self._set_limit()
 
     def _push(self, push: Push) -> pa.Table:
+        again = random.Random()
+        again.setstate(self.rng.getstate())
         tables = dress_push(self.case, push, self.rng)
         watermark = watermark_argument(self.case, push.watermark, self.rng)
         checked = self.engine._loop.receive(tables, watermark)
@@ -336,13 +338,13 @@ class Shedding:
             self.kept.update(id for id, is_kept in zip(own, kept, strict=True) if is_kept)
             self.shed += len(own) - int(np.count_nonzero(kept))
         pieces = list(self.engine._run(checked, self.engine._moves))
-        self._check_twin(push, watermark)
+        self._check_twin(dress_push(self.case, push, again), watermark)
         return pa.concat_tables([self.query.no_results, *pieces])
 
-    def _check_twin(self, push: Push, watermark: Any) -> None:
+    def _check_twin(self, tables: Any, watermark: Any) -> None:
         """An engine that was restored sheds the same rows as the one that it goes on from."""
         if self.twin is not None:
-            self.twin.push(dress_push(self.case, push, self.rng), watermark)
+            self.twin.push(tables, watermark)
             mine, other = (engine._pipeline.memory.shedder.threshold for engine in (self.engine, self.twin))
             assert mine == other, f"seed {self.case.seed}: kept below {mine}, and below {other} without a restart"
 
