@@ -186,9 +186,10 @@ class _Left(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """The rows that are there of an input: their ends, and the bytes of their texts and lists by column."""
+    """The rows that are there of an input: how many, their ends, and the bytes of their texts and lists by column."""
 
-    ends: Ints
+    rows: int
+    find_ends: Callable[[], Ints]
     bytes: dict[PayloadName, int]
 
     @classmethod
@@ -197,20 +198,18 @@ class _Held(NamedTuple):
         ids = store.find_living(horizon)
         matrix = np.ascontiguousarray(ids.reshape(-1, 1))
         sizes = {name: int(column.measure(matrix, 0).sum()) for name, column in _large_columns(store)}
-        return cls(store.ends[ids & (store.capacity - 1)], sizes)
+        return cls(len(ids), lambda: store.ends[ids & (store.capacity - 1)], sizes)
 
     @classmethod
     def most(cls, store: BaseWindow, horizon: int) -> _Held:
         """As many rows as there are, dead or alive, and what they take: found at once, and enough to see what fits."""
-        return cls(
-            rings.read(store.ends, store.head, store.tail),
-            {name: _used_bytes(column) for name, column in _large_columns(store)},
-        )
+        sizes = {name: _used_bytes(column) for name, column in _large_columns(store)}
+        return cls(len(store), lambda: rings.read(store.ends, store.head, store.tail), sizes)
 
     def beside(self, other: _Held) -> _Held:
         """These rows and others of the same input."""
         sizes = {name: size + other.bytes[name] for name, size in self.bytes.items()}
-        return _Held(np.concatenate((self.ends, other.ends)), sizes)
+        return _Held(self.rows + other.rows, lambda: np.concatenate((self.find_ends(), other.find_ends())), sizes)
 
 
 def _large_columns(store: BaseWindow) -> list[tuple[PayloadName, BytesColumn | ArrowColumn]]:
@@ -227,7 +226,7 @@ class _Load:
 
     def __init__(self, relation: Input, window: BaseWindow, held: _Held, rows: StreamRows | None):
         self._relation = relation
-        self._held_ends, self._held = held.ends, len(held.ends)
+        self._held, self._find_ends = held.rows, held.find_ends
         self._entering = np.empty(0, np.int64)
         if rows is not None:
             self._entering = rows.times if rows.kept is None else rows.times[rows.kept]
@@ -272,7 +271,7 @@ class _Load:
 
     @cached_property
     def _ends(self) -> Ints:
-        return np.sort(self._held_ends)
+        return np.sort(self._find_ends())
 
     @cached_property
     def _times(self) -> Ints:
