@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from functools import partial
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import midstream as ms
@@ -56,3 +58,35 @@ def check_limits(small: Small, seed: int, audited: float = 1.0) -> None:
                 engine = restore(engine, rng, small, as_bytes=False)
                 look()
     assert limits.evicted > 0
+
+
+@pytest.mark.parametrize("executor", ["tree", "stairs"])
+def test_what_was_off_comes_back_when_the_limit_is_lifted(executor: str) -> None:
+    schema = pa.schema({"a": pa.int64(), "b": pa.int64(), "ts": pa.int64()})
+    window = "[RANGE 5 MILLISECONDS]"
+    text = f"SELECT r.ts AS x FROM r {window}, s {window}, t {window} WHERE r.a = s.a AND s.b = t.b"
+    query = ms.query(text, schemas=dict.fromkeys("rst", schema), event_time="ts")
+    routing = {} if executor == "tree" else {"routing": "fixed"}
+    engine = ms.Engine(query, plan="((r s) t)", executor=executor, demand="off", **routing)
+    rng = np.random.default_rng(1)
+
+    def push(number: int) -> None:
+        columns = {
+            name: [rng.integers(0, 40, 1000), rng.integers(0, 10**7, 1000), 1000 * number + np.arange(1000)]
+            for name in "rst"
+        }
+        engine.push({name: pa.table(column, schema=schema) for name, column in columns.items()}, 1000 * number)
+
+    def count_off() -> int:
+        return sum(state.is_off for state in engine.stats().states)
+
+    for number in range(8):
+        push(number)
+    use = engine._pipeline.memory.count()
+    engine.memory_limit = use.windows + use.states // 20
+    push(8)
+    assert count_off() == 1
+    engine.memory_limit = None
+    assert count_off() == 0
+    push(9)
+    assert count_off() == 0

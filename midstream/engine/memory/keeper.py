@@ -111,6 +111,12 @@ class Keeper:
             for account in accounts:
                 account.switch_on_if_it_fits(room)
 
+    def end(self) -> None:
+        """There is no limit any more: what was switched off for it goes on as new states."""
+        for account in self._find_accounts():
+            if account.holding.is_off:
+                account.holding.switch_on()
+
     def _owners(self) -> Iterator[Evicting]:
         for executor in self._held.lane.executors():
             yield from executor.evicting()

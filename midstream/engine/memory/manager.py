@@ -49,6 +49,8 @@ class MemoryManager:
         """Take no more bytes than these from now on; an error, and nothing changes, if the base windows take more."""
         self.limit_to_come = None
         if limit is None:
+            if self._keeper is not None:
+                self._keeper.end()
             self._keeper = None
             return
         check_can_evict(self._parts.lane.executor.kind, call)
