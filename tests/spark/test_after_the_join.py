@@ -90,6 +90,7 @@ def test_an_aggregate_is_refused(joined: Any, tmp_path: Path) -> None:
         writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
 
 
+@pytest.mark.slow
 def test_a_function_may_pass_over_a_batch_that_it_computes(spark: Any, tmp_path: Path) -> None:
     """Spark asks that all of a batch is computed, not that anybody takes it."""
     rows = [(at % 3, at, at * SECOND) for at in range(12)]
