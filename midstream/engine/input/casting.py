@@ -211,7 +211,8 @@ def _plain_values(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     # Arrow refuses all integers from 2**53 on for a float, also those that it holds.
     becomes_float = pat.is_integer(given) and pat.is_floating(wanted)
     cast = values.cast(wanted, safe=not becomes_float)
-    if becomes_float and not _are_below(cast, 2.0 ** _count_bits(given)):
+    # On the way back an infinite half float would be the smallest or the largest integer.
+    if becomes_float and not (_are_below(cast, 2.0 ** _count_bits(given)) and _are_finite(cast)):
         raise pa.ArrowInvalid("a value would be rounded")
     # Whether a number is in range has been asked on the way there.
     back = cast_without_loss(cast, given) if pat.is_decimal(given) else cast.cast(given, safe=False)
@@ -246,6 +247,10 @@ def _are_below(values: pa.Array, limit: float) -> bool:
     return pc.all(pc.less(values.cast(pa.float64()), limit)).as_py() is not False
 
 
+def _are_finite(values: pa.Array) -> bool:
+    return pc.all(pc.is_finite(values.cast(pa.float64()))).as_py() is not False
+
+
 def _compare(found: pa.Array, given: pa.Array) -> None:
     if pat.is_decimal(given.type):
         found, given = unscaled(found), unscaled(given)
@@ -263,12 +268,25 @@ def _to_decimals(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         values = _floats_to_decimals(values, wanted)
     elif _is_narrow(wanted):
         values = cast_without_loss(values, pa.decimal128(38, wanted.scale))
+    elif pat.is_decimal256(wanted):
+        values = values.cast(pa.decimal256(76, values.type.scale))  # else Arrow rescales in what has 38 digits
     if values.type == wanted:
         return values
+    if wanted.scale >= values.type.scale:
+        _check_digits(values, wanted)
+        return values.cast(wanted)
     cast = values.cast(wanted)
     cast.validate(full=True)
     _compare(cast.cast(values.type), values)
     return cast
+
+
+def _check_digits(values: pa.Array, wanted: pa.DataType) -> None:
+    """Whether decimals fit into a type with as many digits after the point, or more: then nothing is rounded."""
+    numbers = unscaled(values)
+    largest = max((abs(int(end)) for end in pc.min_max(numbers).as_py().values() if end is not None), default=0)
+    if largest * 10 ** (wanted.scale - values.type.scale) >= 10**wanted.precision:
+        raise pa.ArrowInvalid(f"a value is beyond {wanted}")
 
 
 def _floats_to_decimals(values: pa.Array, wanted: pa.DataType) -> pa.Array:
