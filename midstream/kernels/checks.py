@@ -53,8 +53,11 @@ def same_pairs(rows, first, sides, columns, passed):
 
 
 @kernel
-def same_bytes(rows, first, sides, left, right, passed):
-    """As `same_codes` for byte strings, each side a tuple of offsets, lengths and heap."""
+def same_bytes(rows, first, sides, heads, left, right, passed):
+    """As `same_codes` for byte strings, each side a tuple of offsets, lengths and heap.
+
+    `heads` are the first rows of the two windows. The bytes of rows below them are gone, so those do not pass.
+    """
     left_offsets, left_lengths, left_heap = left
     right_offsets, right_lengths, right_heap = right
     left_mask = left_offsets.size - 1
@@ -62,8 +65,13 @@ def same_bytes(rows, first, sides, left, right, passed):
     left_heap_mask = left_heap.size - 1
     right_heap_mask = right_heap.size - 1
     for i in range(passed.size):
-        a = rows[first + i, sides[0]] & left_mask
-        b = rows[first + i, sides[1]] & right_mask
+        left_row = rows[first + i, sides[0]]
+        right_row = rows[first + i, sides[1]]
+        if left_row < heads[0] or right_row < heads[1]:
+            passed[i] = False
+            continue
+        a = left_row & left_mask
+        b = right_row & right_mask
         length = left_lengths[a]
         if length != right_lengths[b]:
             passed[i] = False

@@ -408,7 +408,7 @@ class JoinState:
         if number not in self.inputs:
             return
         column = self.inputs.index(number)
-        self._members[:, column] = renumbering.apply(self._members[:, column])
+        self._members[:, column] = renumbering.apply_to_entries(self._members[:, column])
         self.missing.renumber(number, renumbering)
 
     @property

@@ -81,8 +81,16 @@ class Renumbering:
     first: int
 
     def apply(self, ids: Ints) -> Ints:
-        """New ids of kept rows; any other id becomes that of the next kept row."""
+        """New ids of kept rows; any other id, a bound or a mark, becomes that of the next kept row."""
         return np.searchsorted(self.kept, ids) + self.first
+
+    def apply_to_entries(self, ids: Ints) -> Ints:
+        """New ids of the rows that entries name; a row that is not kept is below the window from now on."""
+        if len(self.kept) == 0:
+            return np.full(len(ids), self.first - 1)
+        places = np.searchsorted(self.kept, ids)
+        is_kept = self.kept[np.minimum(places, len(self.kept) - 1)] == ids
+        return np.where(is_kept, places, -1) + self.first
 
 
 _NO_MEMBERS = np.empty((0, 1), np.int64)

@@ -24,6 +24,7 @@ from midstream.engine.joins.idling import IdleJoins
 from midstream.engine.joins.suspending import Suspender
 from midstream.engine.joins.waiting import Waiting
 from midstream.kernels.types import EARLIEST
+from midstream.state.window import Renumbering
 
 from ..evictions import evict_some
 from ..restless import restless
@@ -167,8 +168,9 @@ def give_up_below_idle_joins(patch: pytest.MonkeyPatch) -> None:
 
 
 def take_the_dead_for_the_living(patch: pytest.MonkeyPatch) -> None:
-    """An entry that waited and is dead counts for the combination whose ids it has by now."""
+    """An entry that waited and is dead has got the ids of a combination, and counts for it."""
     has = Waiting.has
+    patch.setattr(Renumbering, "apply_to_entries", Renumbering.apply)
 
     def has_any(waiting: Waiting, delta: Delta, horizon: int) -> Any:
         return has(waiting, delta, EARLIEST)

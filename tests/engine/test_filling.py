@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
 import midstream as ms
@@ -54,3 +56,38 @@ def test_both_ways_fill_the_same(small: Small, seed: int) -> None:
         audit(plain, small, count)
         filled += executor_of(plain).filler.rows_filled
     assert filled > 0 and count.holes > 0
+
+
+SECOND = 1_000_000
+
+
+@pytest.mark.parametrize("executor", ["tree", "stairs"])
+@pytest.mark.parametrize(
+    ("type", "values"),
+    [
+        (pa.binary(3), [b"aaa", b"bbb", b"ccc", b"ddd"]),
+        (pa.decimal256(38, 2), [Decimal(1), Decimal(2), Decimal(3), Decimal(4)]),
+    ],
+    ids=["binary", "decimal"],
+)
+@pytest.mark.parametrize("strategy", ["jisc", "moving-state"])
+def test_a_fill_reads_no_row_that_has_left(
+    executor: str, type: pa.DataType, values: list[object], strategy: str
+) -> None:
+    """An entry that is dead, and not collected yet, meets old rows that are filled in: its rows have no values."""
+    schema = pa.schema({"ts": pa.int64(), "k": pa.int64(), "u": type})
+    inputs = ", ".join(f"{alias} [RANGE 10 SECONDS]" for alias in "abcd")
+    text = f"SELECT a.ts AS t FROM {inputs} WHERE a.k = b.k AND a.k = c.k AND a.k = d.k AND a.u <> b.u"
+    query = ms.query(text, dict.fromkeys("abcd", schema), "ts")
+    engine = ms.Engine(query, plan="((a c) d) b", demand="off", executor=executor)
+    value_of = dict(zip("abcd", values, strict=True))
+
+    def rows(alias: str, *seconds: int) -> dict[str, pa.Table]:
+        columns = [[at * SECOND for at in seconds], [7] * len(seconds), [value_of[alias]] * len(seconds)]
+        return {alias: pa.table(columns, schema=schema)}
+
+    for batch in (rows("a", 5, 5, 5, 50), rows("c", 50, 50, 50, 50), rows("c", 5), rows("b", 50), rows("b", 5)):
+        engine.push(batch, watermark=0)
+    engine.push({}, watermark=20 * SECOND)  # rows of a have left; what was joined with them stands behind what lives
+    engine.migrate("((a c) b) d", strategy)
+    assert engine.push(rows("d", 55), watermark=20 * SECOND).num_rows == 4

@@ -79,7 +79,7 @@ def test_same_bytes_in_heaps_that_have_gone_round(seed: int) -> None:
     left, right = heap_of(rng, sides[0], 256), heap_of(rng, sides[1], 128)
     rows, passed = draw_rows(rng), draw_mask(rng)
     wanted = find_expected(passed, [sides[0][row[0] % 16] == sides[1][row[1] % 8] for row in rows[FIRST:].tolist()])
-    checks.same_bytes(rows, FIRST, (0, 1), left, right, passed)
+    checks.same_bytes(rows, FIRST, (0, 1), (0, 0), left, right, passed)
     assert passed.tolist() == wanted
     assert any(wanted) and not all(wanted)
 
@@ -90,8 +90,17 @@ def test_an_empty_string_equals_only_an_empty_string_even_at_the_end_of_its_heap
     other = ints(128 + 64, 0), ints(0, 1), heap
     rows = np.array(list(itertools.product((0, 1), (0, 1))), np.int64)
     passed = np.ones(4, np.bool_)
-    checks.same_bytes(rows, 0, (0, 1), empty_at_end, other, passed)
+    checks.same_bytes(rows, 0, (0, 1), (0, 0), empty_at_end, other, passed)
     assert passed.tolist() == [True, False, False, True]
+
+
+def test_bytes_of_rows_below_the_heads_are_not_looked_at() -> None:
+    side = ints(0, 0), ints(1, 1), np.full(64, 97, np.uint8)
+    rows = np.array(list(itertools.product((0, 1), (0, 1))), np.int64)
+    for heads, wanted in (((1, 0), [False, False, True, True]), ((0, 1), [False, True, False, True])):
+        passed = np.ones(4, np.bool_)
+        checks.same_bytes(rows, 0, (0, 1), heads, side, side, passed)
+        assert passed.tolist() == wanted
 
 
 def bounds_of(low: int | None, high: int | None) -> tuple[bool, int, bool, int]:

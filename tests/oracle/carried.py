@@ -1,6 +1,6 @@
-"""A payload column `x` of any type that Arrow has: nobody computes with it, it must only come out as it went in.
+"""A payload column `x` of any type that Arrow has: it must come out as it went in, and may be asked whether it is null.
 
-The type and the values are drawn beside the case's own generator, so that a seed has the same case with and without.
+The type and the values are drawn beside the case's own generator, so that most seeds have one case with and without.
 """
 
 from __future__ import annotations

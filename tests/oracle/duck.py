@@ -42,9 +42,9 @@ def duck_join(case: Case, acceptance: Acceptance | None = None) -> Rows:
     columns = [canonical_column(column) for column in found.columns[: len(case.outputs)]]
     for place, output in enumerate(case.outputs):
         if isinstance(output.expr, Col) and output.expr.name == CARRIED:
-            values = (None, *values_of(output.expr.type))
-            named = {repr(canonical(value, output.expr.type)): value for value in values}
-            columns[place] = [canonical(named[text], output.expr.type) for text in columns[place]]
+            named = {repr(canonical(value, output.expr.type)): value for value in values_of(output.expr.type)}
+            values = (None if text is None else named[text] for text in columns[place])
+            columns[place] = [canonical(value, output.expr.type) for value in values]
     for column in found.columns[len(case.outputs) :]:
         whole = [None if value is None else int(value) for value in column.to_pylist()]
         columns.append([canonical(number, case.time_type) for number in whole])
@@ -85,8 +85,10 @@ def _plain_table(source: Source, rows: list[Row]) -> pa.Table:
     for field in source.schema:
         type_ = field.type
         if field.name == CARRIED:
-            # DuckDB only carries it: a text that tells the value does as well, whatever the type.
-            arrays.append(pa.array([repr(canonical(row.values[CARRIED], type_)) for row in rows], pa.string()))
+            # DuckDB carries it and asks whether it is null: a text that tells the value does as well.
+            carried = (row.values[CARRIED] for row in rows)
+            told = [None if value is None else repr(canonical(value, type_)) for value in carried]
+            arrays.append(pa.array(told, pa.string()))
             continue
         if types.is_timestamp(type_):
             type_ = pa.timestamp("ns" if type_.unit == "ns" else "us")

@@ -172,8 +172,11 @@ def _draw_carried(draft: Draft) -> None:
 
 
 def _select_carried(draft: Draft) -> None:
-    """Mostly one of these columns is in the results."""
+    """Mostly one of these columns is in the results. Sometimes two of them decide about one, by being null."""
     rng = carried.beside(draft.rng)
+    if len(draft.inputs) > 1 and rng.random() < 0.2:
+        first, second = (draft.column(at, carried.CARRIED) for at in rng.sample(range(len(draft.inputs)), 2))
+        draft.predicates.append(cond("or", cond(rng.choice(["is_null", "not_null"]), first), cond("not_null", second)))
     if rng.random() < 0.7 and not draft.select_all:
         number = rng.randrange(len(draft.inputs))
         draft.outputs.append(Output("carried", draft.column(number, carried.CARRIED)))

@@ -160,6 +160,14 @@ def test_ids_that_are_not_kept_become_the_next_kept_one() -> None:
     assert renumbering.apply(np.arange(11)).tolist() == [20, 20, 20, 20, 21, 21, 22, 22, 22, 22, 23]
 
 
+def test_what_entries_name_is_below_the_window_if_it_was_not_kept() -> None:
+    """Above the last kept row comes none: it must not become the row that enters next."""
+    renumbering = Renumbering(np.array([3, 5, 9]), 20)
+    assert renumbering.apply_to_entries(np.arange(11)).tolist() == [19, 19, 19, 20, 19, 21, 19, 19, 19, 22, 19]
+    nothing = Renumbering(np.empty(0, np.int64), 20)
+    assert nothing.apply_to_entries(np.arange(3)).tolist() == [19, 19, 19]
+
+
 @pytest.mark.parametrize("kind", [WindowKind.UNBOUNDED, WindowKind.STATIC])
 def test_windows_without_an_end_forget_nothing(kind: WindowKind) -> None:
     window = BaseWindow(layout(kind, 0))

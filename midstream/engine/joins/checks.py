@@ -6,7 +6,7 @@ parts of composite keys, the values behind hashes, further bands, arrival number
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -55,7 +55,8 @@ class SameValues:
         left = self._windows[0].columns[self._names[0]]
         right = self._windows[1].columns[self._names[1]]
         if isinstance(left, BytesColumn) and isinstance(right, BytesColumn):
-            kernels.same_bytes(combos.rows, first, self._sides, left.parts, right.parts, passed)
+            heads = self._windows[0].head, self._windows[1].head
+            kernels.same_bytes(combos.rows, first, self._sides, heads, left.parts, right.parts, passed)
         else:
             assert isinstance(left, PairColumn) and isinstance(right, PairColumn)
             kernels.same_pairs(combos.rows, first, self._sides, (left.words, right.words), passed)
@@ -90,6 +91,21 @@ class ArrivalsMeet:
                 passed &= combos.rows[first : first + len(passed), column] >= window.head
 
 
+class StillHeld:
+    """The rows of some inputs are in their windows, so that there is something of them to read.
+
+    A state is purged bit by bit, so an entry may name rows that have left. No new row meets it any more, but what is
+    filled in or moved may be as old.
+    """
+
+    def __init__(self, chosen: Iterable[int], inputs: tuple[int, ...], windows: Sequence[BaseWindow]):
+        self._windows = [(inputs.index(number), windows[number]) for number in sorted(chosen)]
+
+    def __call__(self, combos: Combos, first: int, passed: Mask) -> None:
+        for column, window in self._windows:
+            passed &= combos.rows[first : first + len(passed), column] >= window.head
+
+
 class ThetaHolds:
     """A predicate over columns of several inputs holds."""
 
@@ -112,10 +128,10 @@ class ThetaHolds:
 
 
 class Checks:
-    """All tests of one join, the cheap ones before the thetas."""
+    """All tests of one join: the cheap ones together, then the others, each only of what has passed those before."""
 
-    def __init__(self, cheap: Sequence[Check], thetas: Sequence[Check]):
-        self._stages = [stage for stage in (cheap, *([theta] for theta in thetas)) if stage]
+    def __init__(self, cheap: Sequence[Check], others: Sequence[Check]):
+        self._stages = [stage for stage in (cheap, *([other] for other in others)) if stage]
 
     def after(self, check: Check) -> Checks:
         """The same tests after another one."""
@@ -183,8 +199,11 @@ def checks_of_join(
     if query.tracks_arrivals:
         cheap.append(ArrivalsMeet(inputs, windows))
     thetas = [
-        ThetaHolds(theta, inputs, windows)
+        theta
         for theta in query.thetas
         if theta.inputs <= set(inputs) and not theta.inputs <= set(left) and not theta.inputs <= set(right)
     ]
-    return Checks(cheap, thetas)
+    if not thetas:
+        return Checks(cheap, ())
+    held = StillHeld({number for theta in thetas for number in theta.inputs}, inputs, windows)
+    return Checks(cheap, [held, *(ThetaHolds(theta, inputs, windows) for theta in thetas)])
