@@ -30,6 +30,8 @@ AHEAD_BUCKET = 24
 AHEAD_SLOT = 12
 #: Hashes of rows to come, so that each is hashed once: a power of two above the farthest look ahead.
 KEPT = 32
+#: Chains that `claim` has walked to their end are remembered if they are long: so many of them, a power of two.
+WALKED, LONG_CHAIN = 256, 16
 
 
 @njit(inline="always")
@@ -231,6 +233,8 @@ def claim(chains, head, keys, mark, states, base):
         newest[row] = newest_entry(buckets, bucket_hash(keys[row], secrets))
     found = np.empty((size, 3), np.int64)
     count = 0
+    # Long chains that were walked lately: a key that comes again has nothing left to claim.
+    walked = np.full((WALKED, 2), NO_ID)
     for row in range(size):
         if row + AHEAD_BUCKET < size:
             prefetch(slots, newest[row + AHEAD_BUCKET] & slot_mask)
@@ -240,7 +244,12 @@ def claim(chains, head, keys, mark, states, base):
             prefetch(states, max(coming - base, 0) >> 2)
         key = keys[row]
         entry = newest[row]
+        place = entry & (WALKED - 1)
+        if walked[place, 0] == entry and walked[place, 1] == key:
+            continue
+        passed = 0
         while entry >= head:
+            passed += 1
             slot = entry & slot_mask
             if slots[slot, 0] == key and base <= entry < mark and state_at(states, entry - base) == MISSING:
                 set_state(states, entry - base, FILLING)
@@ -251,6 +260,9 @@ def claim(chains, head, keys, mark, states, base):
                 found[count, 2] = slots[slot, 2]
                 count += 1
             entry = slots[slot, 3]
+        if passed > LONG_CHAIN:
+            walked[place, 0] = newest[row]
+            walked[place, 1] = key
     return Combos(found[:count, :1].copy(), found[:count, 1].copy(), found[:count, 2].copy())
 
 

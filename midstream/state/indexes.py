@@ -253,7 +253,8 @@ class SortedIndex:
         return len(self._runs)
 
     def find(self, ring: Ring, lows: Ints, highs: Ints) -> Ints:
-        """The ids of the entries with a key in one of these ranges."""
+        """The ids of the entries with a key in one of these ranges, each once."""
+        lows, highs = unite_ranges(lows, highs)
         parts: list[Ints] = [np.empty(0, np.int64)]
         for run in self._runs:
             cursor = new_cursor()
@@ -281,3 +282,18 @@ class SortedIndex:
     @property
     def nbytes(self) -> int:
         return sum(values.nbytes + ids.nbytes for values, ids in self._runs)
+
+
+def unite_ranges(lows: Ints, highs: Ints) -> tuple[Ints, Ints]:
+    """Ranges that have the same numbers, and none in common; a low end above the high one has no numbers.
+
+    >>> [ends.tolist() for ends in unite_ranges(np.array([5, 1, 9, 3]), np.array([7, 4, 8, 3]))]
+    [[1, 5], [4, 7]]
+    """
+    there = lows <= highs
+    lows, highs = lows[there], highs[there]
+    order = np.argsort(lows)
+    lows, highs = lows[order], np.maximum.accumulate(highs[order])
+    begins = np.flatnonzero(np.concatenate(([True], lows[1:] > highs[:-1]))[: len(lows)])
+    ends = np.append(begins[1:], len(lows))[: len(begins)] - 1
+    return lows[begins], highs[ends]
