@@ -19,7 +19,7 @@ import numpy as np
 
 from midstream.cql.model import Query
 from midstream.engine.executors.eddy.demoting import Holdings, StairHolding
-from midstream.engine.executors.eddy.guide import Guide
+from midstream.engine.executors.eddy.guide import MOST_ROUNDS, Guide
 from midstream.engine.executors.eddy.inserting import insert
 from midstream.engine.executors.eddy.moving import Mover
 from midstream.engine.executors.eddy.sizes import stair_stats
@@ -116,7 +116,7 @@ class EddyExecutor:
         self._inputs = plan.root.inputs
         self._cause: Cause | None = None
         self._fewest_misplaced = int(LARGEST)
-        self._demoted_before = 0
+        self._demoted_before = self._moved_before = 0
         self._go_by(StairStore(query, recall_edges(query, plan, kind.choice.tree), windows))
 
     def _go_by(self, store: StairStore) -> None:
@@ -155,6 +155,7 @@ class EddyExecutor:
         """
         self._cause = cause
         self._fewest_misplaced = int(LARGEST)
+        self._moved_before = 0 if self.mover is None else self.mover.rows_moved
         held = [handed.store for handed in handed_over if isinstance(handed, HeldStairs)]
         if held and order_edges(held[0].edges, self._given) is not None:
             self._go_by(held[0])
@@ -352,7 +353,17 @@ class EddyExecutor:
         """
         if self.mover is None or cause is not self._cause or self.store.demoted > self._demoted_before:
             return False
-        return not self.mover.is_done
+        return not self.mover.is_done and not self._moves_to_and_fro(self.mover)
+
+    def _moves_to_and_fro(self, mover: Mover) -> bool:
+        """Whether all rows could have moved more than once, and classes of rows still want them elsewhere.
+
+        What one class wants somewhere may be misplaced for another, so that moving could go on for ever.
+        """
+        if self.guide.router.classes is None:
+            return False
+        most = MOST_ROUNDS * sum(len(stair.window) for stair in self.store.stairs.values())
+        return mover.rows_moved - self._moved_before > most
 
     def holes(self, cause: Cause) -> int:
         """Entries that are misplaced since it started for this cause.

@@ -36,7 +36,7 @@ _MOVED_AT_ONCE = 1 << 16
 #: Rows moved between two looks at the memory that is left.
 _MOVED_BETWEEN_LOOKS = 512
 #: How often all rows of all STAIRs may move at once where classes of rows disagree.
-_MOST_ROUNDS = 2
+MOST_ROUNDS = 2
 
 
 class Guide:
@@ -203,7 +203,7 @@ class Guide:
         assert mover is not None, "nothing is misplaced where nothing moves"
         # Where rows of different classes take different ways, what one of them builds on may be misplaced for another,
         # so that moving could go on for ever. Else no row of a STAIR moves more than a few times.
-        most = mover.rows_moved + _MOST_ROUNDS * sum(len(stair.window) for stair in self._store.stairs.values())
+        most = mover.rows_moved + MOST_ROUNDS * sum(len(stair.window) for stair in self._store.stairs.values())
         limit = _MOVED_AT_ONCE if self.may_fill is None else _MOVED_BETWEEN_LOOKS
         while not mover.is_done and (self.router.classes is None or mover.rows_moved < most):
             if self.may_fill is not None and not self.may_fill():
