@@ -20,6 +20,7 @@ from midstream.cql.model import Query
 from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.input.event_time import LATE
 from midstream.engine.input.intake import Intake, Receiver, WatermarkLike
+from midstream.engine.input.kept_rows import KeptRows
 from midstream.engine.input.watermark import NONE_YET, Watermark
 from midstream.engine.memory.shedding import Admission
 from midstream.engine.pipeline import Pipeline
@@ -54,7 +55,7 @@ class PushLoop:
         demand: str = "off",
         may_shed: bool = False,
     ):
-        self._late_rows: dict[str, list[pa.Table]] = {}
+        self._late_rows: dict[str, KeptRows] = {}
         self.pipeline = Pipeline(
             query, plan, kind, late_bytes=self._late_bytes, rates=rates, demand=demand, may_shed=may_shed
         )
@@ -103,20 +104,15 @@ class PushLoop:
             for reason, count in reasons.items():
                 counters[reason] = counters.get(reason, 0) + count
         for stream, table in intake.refused_rows.items():
-            kept = self._late_rows.setdefault(stream, [])
-            room = self._late_limit - sum(earlier.num_rows for earlier in kept)
-            if room > 0:
-                kept.append(table.slice(0, room))
+            if table.num_rows:
+                self._late_rows.setdefault(stream, KeptRows(self._late_limit)).add(table)
 
     def _late_bytes(self) -> int:
-        if not self._late_rows:
-            return 0
-        kept = (table for tables in self._late_rows.values() for table in tables)
-        return sum(int(table.get_total_buffer_size()) for table in kept)
+        return sum(kept.nbytes for kept in self._late_rows.values())
 
     def take_late(self) -> dict[str, pa.Table]:
         """The refused rows that were kept since the last call."""
-        taken = {stream: pa.concat_tables(tables) for stream, tables in self._late_rows.items() if tables}
+        taken = {stream: kept.table() for stream, kept in self._late_rows.items()}
         self._late_rows = {}
         return taken
 
