@@ -7,6 +7,7 @@ It says what users may call when, and what with. Rows take their way in `engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -59,15 +60,16 @@ class Engine:
     >>> engine.push({"b": rows.slice(1)}).to_pylist()
     [{'id': 2, 'valid_from': 2000000, 'valid_to': 12000000}]
 
-    Keywords: `plan` (text such as ``"((a b) c)"``, else a sensible one), `executor` (``"tree"`` keeps what the joins of
-    the plan have found, ``"stems"`` keeps nothing but the windows, ``"eddy"`` and ``"stairs"`` send rows from input to
-    input), `routing` (on all but the tree: ``"rank"``, ``"cost"``, ``"cumulative"``, ``"lottery"``, ``"content"`` or
-    ``"fixed"`` decides chunk by chunk which way rows take; the plan is the first one), `seed` (of what is drawn there),
-    `tables` (static tables by name), `late` (``"keep"`` to offer refused rows through `take_late`, up to `late_limit` a
-    stream), `max_jump` (refuse rows further ahead of their stream than this), `memory_limit` (bytes that everything it
-    keeps may take, or text such as ``"2GB"``), `overload` (``"shed"`` to drop rows for which that is too little, where
-    ``"refuse"`` refuses the push), `demand` (``"on"`` hides rows that have no partner yet until one comes, ``"auto"``,
-    the default, only where that pays, ``"off"`` none). One thread at a time may use an engine.
+    Keywords: `plan` (text such as ``"((a b) c)"``, else a sensible one), `executor` (``"tree"`` keeps what the joins
+    of the plan have found, ``"stems"`` keeps nothing but the windows, ``"eddy"`` and ``"stairs"`` send rows from
+    input to input), `routing` (on all but the tree: ``"rank"``, ``"cost"``, ``"cumulative"``, ``"lottery"``,
+    ``"content"`` or ``"fixed"`` decides chunk by chunk which way rows take; the plan is the first one), `seed` (of
+    what is drawn there), `strategy` (how `migrate` changes the plan, unless it is told), `tables` (static tables by
+    name), `late` (``"keep"`` to offer refused rows through `take_late`, up to `late_limit` a stream), `max_jump`
+    (refuse rows further ahead of their stream than this), `memory_limit` (bytes that everything it keeps may take, or
+    text such as ``"2GB"``), `overload` (``"shed"`` to drop rows for which that is too little, where ``"refuse"``
+    refuses the push), `demand` (``"on"`` hides rows that have no partner yet until one comes, ``"auto"``, the
+    default, only where that pays, ``"off"`` none). One thread at a time may use an engine.
     """
 
     def __init__(
@@ -184,12 +186,10 @@ class Engine:
         self._life = Life.PUSHING
         self._moves += 1
         try:
-            yield from self._loop.take(checked)
+            with self._closed_by_errors():
+                yield from self._loop.take(checked)
         except GeneratorExit:
-            self._life = Life.ABANDONED
-            raise
-        except BaseException as problem:
-            self._life, self._problem = Life.BROKEN, problem_text(problem)
+            self._life, self._problem = Life.ABANDONED, ""
             raise
         if self._life is Life.PUSHING:  # and not closed meanwhile
             self._life = Life.OPEN
@@ -234,7 +234,8 @@ class Engine:
         if self._life is Life.FINISHED:
             return self.query.no_results
         self._check_open()
-        released = self._loop.finish()
+        with self._closed_by_errors():
+            released = self._loop.finish()
         self._life = Life.FINISHED
         self._moves += 1
         self._migrations.finish()
@@ -251,12 +252,23 @@ class Engine:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *problem: object) -> None:
-        held = self._pipeline.release().num_rows if kind is None and self._life is Life.OPEN else 0
-        self._pipeline.clear()
-        if self._life is not Life.FINISHED:
-            self._life, self._problem = Life.LEFT, ""
+        try:
+            held = self._pipeline.release().num_rows if kind is None and self._life is Life.OPEN else 0
+        finally:
+            self._pipeline.clear()
+            if self._life is not Life.FINISHED:
+                self._life, self._problem = Life.LEFT, ""
         if held:
             raise EngineError(f"engine: results still waited when the with block ended: {held}; call finish() in it")
+
+    @contextmanager
+    def _closed_by_errors(self) -> Iterator[None]:
+        """An error in here has left the engine half-way, so that it takes no more calls."""
+        try:
+            yield
+        except BaseException as problem:
+            self._life, self._problem = Life.BROKEN, problem_text(problem)
+            raise
 
     def _check_open(self) -> None:
         if self._life is not Life.OPEN:
@@ -335,7 +347,8 @@ class Engine:
     @memory_limit.setter
     def memory_limit(self, limit: int | str | None) -> None:
         self._check_open()
-        self._pipeline.memory.set_limit(None if limit is None else read_limit(limit, "memory_limit"), "memory_limit")
+        most = None if limit is None else read_limit(limit, "memory_limit")
+        self._pipeline.memory.set_limit(most, "memory_limit", self._closed_by_errors)
         self._moves += 1
 
     @property
@@ -399,7 +412,9 @@ class Engine:
         chosen = default if strategy is None else find_strategy(strategy, STRATEGIES)
         kind = go_by_routing(found, routing, self._pipeline.rates, chosen.moves)
         given = {"budget": budget, "hold": hold}
-        recorder = self._migrations.begin(self._pipeline, target, kind, strategy, default, given, on_event)
+        recorder = self._migrations.begin(
+            self._pipeline, target, kind, strategy, default, given, on_event, self._closed_by_errors
+        )
         self._moves += 1
         self._migrations.deliver()
         return recorder.current

@@ -15,7 +15,7 @@ class Life(enum.Enum):
     FINISHED = f"finished: this engine takes no more rows; make a new one, or {_GO_ON}"
     LEFT = f"closed, because its with block has ended; make a new one, or {_GO_ON}"
     ABANDONED = "closed, because push_batches was not taken to its end; go on with Engine.restore"
-    BROKEN = f"closed, because a push broke off; {_GO_ON}"
+    BROKEN = f"closed, because a call broke off; {_GO_ON}"
 
     @property
     def has_ended_well(self) -> bool:
@@ -23,10 +23,10 @@ class Life(enum.Enum):
         return self in (Life.FINISHED, Life.LEFT)
 
     def reason(self, problem: str = "") -> str | None:
-        """Why it takes no call, with the error that a push broke off by; None if it is open.
+        """Why it takes no call, with the error that a call broke off by; None if it is open.
 
         >>> Life.BROKEN.reason("MemoryError")
-        'closed, because a push broke off (MemoryError); go on with Engine.restore from a snapshot'
+        'closed, because a call broke off (MemoryError); go on with Engine.restore from a snapshot'
         """
         if self is Life.OPEN:
             return None

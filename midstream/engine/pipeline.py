@@ -40,6 +40,7 @@ from midstream.engine.snapshot.checkpoint import cut_by_content, living_rows, ma
 from midstream.engine.snapshot.format import Snapshot
 from midstream.engine.stats import DemandStats, StateStats, Work
 from midstream.engine.transition import Situation, begin_at
+from midstream.errors import EngineError
 from midstream.plan import Plan
 from midstream.plan.nodes import quoted
 from midstream.state.meter import Meter
@@ -241,7 +242,7 @@ class Pipeline:
 
     def take(self, admission: Admission, watermark: int) -> Iterator[pa.Table]:
         """Take in the rows of a push, after which the watermark will be `watermark`; yields result tables."""
-        before = self._running
+        before, windows = self._running, self._windows
         self._suspend()
         if self._query.tracks_arrivals and admission.accepted:
             accepted = {stream: sort_by_time(rows) for stream, rows in admission.accepted.items()}
@@ -249,6 +250,11 @@ class Pipeline:
             self._next_arrival += sum(len(rows) for rows in accepted.values())
             admission = replace(admission, accepted=accepted)
         for chunk in self.memory.take_chunks(admission):
+            if self._windows is not windows:
+                raise EngineError(
+                    "engine: its with block has ended in the middle of a push, whose other results are lost; take the "
+                    "pieces of push_batches to the end inside the block"
+                )
             readings = self._read(chunk.rows)
             self._count_dropped(chunk.rows, readings)
             arrived = {number: reading.rows for number, reading in readings.items()}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 import midstream as ms
@@ -13,6 +11,7 @@ from midstream.engine.lane import Lane
 from midstream.engine.transition import Situation
 from midstream.errors import EngineError
 from midstream.migrate import Options, Strategy, Transition
+from midstream.migrate.begin import begin_migration
 from midstream.migrate.record import Recorder, Running
 from midstream.migrate.strategies.parallel_track import Parallel, ParallelTrack
 from midstream.plan import read_plan
@@ -73,11 +72,7 @@ def migrate_by(strategy: Strategy, engine: ms.Engine, plan: str, options: Option
         refusal = strategy.reason_against(transition.proposal)
         if refusal is not None:
             raise EngineError(f"migrate: {refusal}")
-        situation.held.release()
-        began = time.perf_counter()
-        lane = strategy.make(transition)
-        recorder.spend(began)
-        return lane
+        return begin_migration(strategy, transition)
 
     engine._pipeline.begin(begin)
     engine._migrations._recorders = [recorder]

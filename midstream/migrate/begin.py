@@ -66,8 +66,8 @@ def check_own_kind(executor: Executor, plan: Plan, strategy: str | None) -> None
         raise EngineError(f"migrate: {refusal}")
 
 
-def begin_migration(strategy: Strategy, transition: Transition, strategies: Sequence[Strategy]) -> Lane:
-    """What runs from now on; an error that says which of the strategies work instead if this one cannot do it.
+def choose_strategy(strategy: Strategy, transition: Transition, strategies: Sequence[Strategy]) -> Strategy:
+    """The strategy that makes a transition; an error that says which ones work instead if this one cannot do it.
 
     A strategy that would have more than `MOST_PLANS` plans run at once gives way to jisc, and the record says so.
     """
@@ -76,12 +76,20 @@ def begin_migration(strategy: Strategy, transition: Transition, strategies: Sequ
     if refusal is not None:
         *most, last = [other.name for other in strategies if other.reason_against(proposal) is None]
         raise EngineError(f"migrate: {refusal}. Use {', '.join(most)} or {last}")
+    misplaced = strategy.refusal_of_options(transition.options, proposal)
+    if misplaced is not None:
+        raise EngineError(f"migrate: {misplaced}")
     if strategy.runs_beside and situation.lane.plans_at_once >= MOST_PLANS:
         note = f"{strategy.name} was asked for, but {MOST_PLANS} plans run at once already, the most there may be"
         strategy = JustInTime()
         transition.recorder.go_by(strategy.name, strategy.unit, note)
         _logger.warning("midstream: the migration to %s goes by %s: %s", transition.plan, strategy.name, note)
-    situation.held.release()
+    return strategy
+
+
+def begin_migration(strategy: Strategy, transition: Transition) -> Lane:
+    """What runs from now on. States are handed over, so that nothing can go on if it breaks off."""
+    transition.situation.held.release()
     began = time.perf_counter()
     lane = strategy.make(transition)
     transition.recorder.spend(began)

@@ -113,9 +113,16 @@ class Strategy(abc.ABC):
         """Why it cannot move operators, or None; asked beside `refusal` where operators move."""
         return f"{self.name} changes the order of joins alone, and here operators below joins move"
 
+    def refusal_of_options(self, options: Options, proposal: Proposal) -> str | None:
+        """Why it cannot make this transition with these options, or None; asked after `refusal`."""
+        return None
+
     @abc.abstractmethod
     def begin(self, transition: Transition) -> Executor:
-        """Make a transition in which no operator moves; the executor that runs from now on."""
+        """Make a transition in which no operator moves; the executor that runs from now on.
+
+        What it cannot do it has refused before: an error in here closes the engine.
+        """
 
     def begin_moving(self, transition: Transition) -> Lane:
         """Make a transition in which operators move; what runs from now on."""

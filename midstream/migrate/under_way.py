@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 from midstream.engine.executors.protocol import ExecutorKind
 from midstream.engine.executors.registry import check_can_evict
+from midstream.engine.lane import Lane
 from midstream.engine.pipeline import Pipeline
+from midstream.engine.transition import Situation
 from midstream.errors import EngineError, shown
 from midstream.migrate import begin
 from midstream.migrate.record import Listener, Migration, Recorder, Running
@@ -39,10 +42,12 @@ class Migrations:
         default: str | Strategy,
         given: Mapping[str, object],
         listener: Listener | None,
+        changing: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> Recorder:
         """Change the plan, the executor or both by a strategy with the options that were given.
 
-        Without a strategy it goes by the default. An error changes nothing.
+        Without a strategy it goes by the default. A refusal changes nothing; what could leave things half changed
+        happens in the context of `changing`.
         """
         chosen = begin.find_strategy(default if strategy is None else strategy, self._strategies)
         options = begin.read_options(given, chosen, self._strategies)
@@ -57,11 +62,15 @@ class Migrations:
             check_can_evict(kind, "migrate")
         old, new = Running(str(pipeline.plan), running.name), Running(str(plan), kind.name)
         recorder = Recorder(chosen.name, chosen.unit, old, new, listener)
-        pipeline.begin(
-            lambda situation: begin.begin_migration(
-                chosen, Transition(situation, plan, kind, options, recorder), self._strategies
-            )
-        )
+        with ExitStack() as stack:
+
+            def make_lane(situation: Situation) -> Lane:
+                transition = Transition(situation, plan, kind, options, recorder)
+                accepted = begin.choose_strategy(chosen, transition, self._strategies)
+                stack.enter_context(changing())
+                return begin.begin_migration(accepted, transition)
+
+            pipeline.begin(make_lane)
         begin.give_way(self._recorders, pipeline.migrations())
         self._recorders.append(recorder)
         return recorder

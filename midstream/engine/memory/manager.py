@@ -7,6 +7,7 @@ is measured, and a chunk costs one question.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 from midstream.cql.model import Query
 from midstream.engine.executors.protocol import Executor
@@ -45,27 +46,35 @@ class MemoryManager:
         """The bytes that everything may take, if that is limited."""
         return None if self._keeper is None else self._keeper.limit
 
-    def set_limit(self, limit: int | None, call: str) -> None:
-        """Take no more bytes than these from now on; an error, and nothing changes, if the base windows take more."""
+    def set_limit(
+        self, limit: int | None, call: str, changing: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        """Take no more bytes than these from now on; an error, and nothing changes, if the base windows take more.
+
+        What could leave things half changed happens in the context of `changing`.
+        """
         self.limit_to_come = None
         if limit is None:
-            if self._keeper is not None:
-                self._keeper.end()
-            self._keeper = None
+            with changing():
+                if self._keeper is not None:
+                    self._keeper.end()
+                self._keeper = None
             return
         check_can_evict(self._parts.lane.executor.kind, call)
-        for window in (*self._parts.windows, *self._parts.hidden.values()):
-            window.trim(2)
+        with changing():
+            for window in (*self._parts.windows, *self._parts.hidden.values()):
+                window.trim(2)
         windows = self.count().windows
         if windows > limit:
             raise EngineError(
                 f"{call}: memory_limit={limit:,} bytes, but the base windows alone take {windows:,} bytes; "
                 f"give at least that, or use smaller windows"
             )
-        if self._keeper is None:
-            self._keeper = Keeper(limit, self._parts, self.count, self._find_loose, len(self._query.streams))
-        self._keeper.limit = limit
-        self._keeper.hold(is_new=True)
+        with changing():
+            if self._keeper is None:
+                self._keeper = Keeper(limit, self._parts, self.count, self._find_loose, len(self._query.streams))
+            self._keeper.limit = limit
+            self._keeper.hold(is_new=True)
 
     def _find_loose(self) -> list[int]:
         """The inputs whose window and hidden rows take more side by side than they would together."""

@@ -14,9 +14,8 @@ from midstream.engine.executors.protocol import Executor
 from midstream.engine.joins.combos import Delta
 from midstream.engine.operators.held import HeldBack
 from midstream.engine.transition import Proposal
-from midstream.errors import EngineError
 from midstream.kernels.types import Combos
-from midstream.migrate.options import HOLD
+from midstream.migrate.options import HOLD, Options
 from midstream.migrate.record import OLD_ROWS
 from midstream.migrate.strategy import CostModel, Strategy, Transition
 from midstream.migrate.tracks import TwoTracks, select_counted
@@ -46,13 +45,16 @@ class ParallelTrack(Strategy):
             "gives out has no rows: where operators below joins move, a row could come out twice at one moment"
         )
 
-    def begin(self, transition: Transition) -> Executor:
-        found = transition.situation
-        if transition.options.hold and found.query.step is not None:
-            raise EngineError(
-                "migrate: hold=True, but the query gives its results out step by step, whichever plan has found them; "
+    def refusal_of_options(self, options: Options, proposal: Proposal) -> str | None:
+        if options.hold and proposal.query.step is not None:
+            return (
+                "hold=True, but the query gives its results out step by step, whichever plan has found them; "
                 "leave hold out"
             )
+        return None
+
+    def begin(self, transition: Transition) -> Executor:
+        found = transition.situation
         since = transition.tails()
         tracks = Parallel(found.executor, transition.fresh(since), since, list(found.windows), transition.recorder)
         if transition.options.hold:
