@@ -6,6 +6,7 @@ than UNION and EXCEPT, which are read from left to right; parentheses come befor
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from sqlglot import TokenType, exp
@@ -30,6 +31,15 @@ _CLAUSES: tuple[tuple[str, str, tuple[TokenType, ...]], ...] = (
     ("limit", "LIMIT", (TokenType.LIMIT, TokenType.FETCH)),
     ("offset", "OFFSET", (TokenType.OFFSET,)),
 )
+#: What sqlglot hangs on a SELECT in parentheses, or on a set operation that ends with one, if it stands after them.
+_AFTER_PARENTHESES: tuple[tuple[str, str, tuple[TokenType, ...]], ...] = (
+    ("joins", "a further table", (TokenType.COMMA, TokenType.JOIN)),
+    ("where", "WHERE", (TokenType.WHERE,)),
+    ("group", "GROUP BY", (TokenType.GROUP_BY,)),
+    ("having", "HAVING", (TokenType.HAVING,)),
+)
+_OF_OPERATIONS = frozenset({"this", "expression", "distinct", "by_name", "side", "kind", "on"})
+_OF_PARENTHESES = frozenset({"this", "alias"})
 _SUPPORTED = frozenset({"expressions", "distinct", "from_", "joins", "where", "group", "having"})
 _AFTERWARDS = "results go out as they are found; sort and cut them where they are read"
 _RIGHT = {"order": _AFTERWARDS, "sort": _AFTERWARDS, "limit": _AFTERWARDS, "offset": _AFTERWARDS}
@@ -94,6 +104,7 @@ def _read_operation(
     if extra:
         raise source.error(word, f"{str(tree.args[extra[0]]).upper()} {kind.upper()} is not supported", QUERY_TEXT)
     _refuse_clauses(source, tree)
+    _refuse_what_follows(source, tree, _OF_OPERATIONS)
     left = _read(source, tree.this, may_be_static, branches)
     right_side = _read(source, tree.expression, may_be_static or kind != "union", branches)
     return SetOperation(kind, not tree.args.get("distinct"), left, right_side)
@@ -104,6 +115,7 @@ def _inside(source: Source, tree: exp.Subquery) -> exp.Expr:
     _refuse_clauses(source, tree)
     if tree.args.get("alias"):
         raise source.error(tree.args["alias"], "an alias after a SELECT in parentheses is not supported", "take it out")
+    _refuse_what_follows(source, tree, _OF_PARENTHESES)
     inside: exp.Expr = tree.this
     return inside
 
@@ -114,6 +126,17 @@ def _check_select(source: Source, select: exp.Select) -> exp.Select:
         if value and key not in _SUPPORTED:
             raise source.error(select, f"{key.strip('_').upper()} is not supported", QUERY_TEXT)
     return select
+
+
+def _refuse_what_follows(source: Source, tree: exp.Expr, known: Container[str]) -> None:
+    """Refuse clauses that stand after a SELECT in parentheses and belong to none."""
+    names = {key: (name, types) for key, name, types in _AFTER_PARENTHESES}
+    for key, value in tree.args.items():
+        if value and key not in known:
+            name, types = names.get(key, (key.strip("_").upper(), ()))
+            word = source.find(*source.span, *types) if types else None
+            what = f"{name} after a SELECT in parentheses is not supported"
+            raise source.error(word or tree, what, "write it inside the parentheses")
 
 
 def _refuse_clauses(source: Source, tree: exp.Expr) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+import pyarrow as pa
+
 from midstream.cql.durations import duration_text
 from midstream.cql.model import (
     OF_AGGREGATES,
@@ -73,6 +76,8 @@ def expression_text(expr: Expr, aliases: Sequence[str] | None = None) -> str:
     if isinstance(expr, Column):
         return f"{_quote(aliases[expr.input]) if aliases is not None else f'#{expr.input}'}.{_quote(expr.name)}"
     if isinstance(expr, Literal):
+        if isinstance(expr.value, float) and expr.type == pa.float32():
+            return str(np.float32(expr.value))
         return _literal_text(expr.value)
     if isinstance(expr, Cast):
         return f"CAST({expression_text(expr.operand, aliases)} AS {expr.type})"

@@ -62,7 +62,8 @@ _TYPES: dict[exp.DType, pa.DataType] = {
     exp.DType.TIMESTAMPNTZ: pa.timestamp("us"),
 }
 _TYPES_TEXT = "TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), BOOLEAN, STRING, BINARY, DATE, TIMESTAMP"
-_FIELDS = frozenset({"year", "quarter", "month", "day", "dayofweek", "hour", "minute", "second"})
+_SIZED_TEXTS = frozenset({exp.DType.VARCHAR, exp.DType.CHAR})
+_FIELDS = frozenset({"year", "quarter", "month", "day", "dayofweek", "hour", "minute"})
 
 
 class Reader:
@@ -137,6 +138,9 @@ class Reader:
         return self.read(node.this), self.read(low), self.read(high)
 
     def _binary(self, node: exp.Expr) -> Expr:
+        if isinstance(node, exp.DPipe) and isinstance(node.expression, exp.Add | exp.Sub):
+            what = f"'{self.source.written(node)}' may mean two things: + and - bind as strongly as || in Spark"
+            raise self.source.error(node, what, "write parentheses")
         expr = self.call(_BINARY[type(node)], (self.read(node.this), self.read(node.expression)), node)
         return self.call("not", (expr,), node) if node.args.get("negate") else expr
 
@@ -219,26 +223,35 @@ class Reader:
             otherwise = node.args.get("false")
             last = self.read(otherwise) if otherwise is not None else Literal(None, pa.null())
             return self.call("if", (self.read(node.this), self.read(node.args["true"]), last), node)
+        if isinstance(node, exp.Extract) and node.this.name.lower() == "second":
+            what = f"'{self.source.written(node)}', which has a fraction in Spark, is not supported"
+            raise self.source.error(node, what, "write second(...) for whole seconds")
         if isinstance(node, exp.Extract) and node.this.name.lower() in _FIELDS:
             return self.call(node.this.name.lower(), (self.read(node.expression),), node)
         raise self._unsupported(node)
 
     def _cast(self, node: exp.Cast) -> Expr:
         extra = [key for key, value in node.args.items() if value and key not in ("this", "to", "safe", "_type")]
-        target = _TYPES.get(node.to.this)
-        if node.to.this == exp.DType.DECIMAL:
-            digits = [int(number.name) for number in node.to.expressions if number.name.isdigit()] or [10]
-            precision, scale = digits[0], digits[1] if len(digits) > 1 else 0
-            target = (
-                pa.decimal128(precision, scale) if scale <= precision <= literals.DECIMAL_DIGITS and precision else None
-            )
+        target = _target_type(node.to)
+        what = f"'{self.source.written(node)}' is not supported"
         if target is None or extra:
-            what = f"'{self.source.written(node)}' is not supported"
             raise self.source.error(node, what, f"types to cast to: {_TYPES_TEXT}")
+        if self._casts_text_of_literal(node):
+            raise self.source.error(node, what, "write CAST(... AS type) around the literal")
         try:
             return functions.cast(self.read(node.this), target)
         except functions.FunctionError as error:
             raise self.located(error, node) from None
+
+    def _casts_text_of_literal(self, node: exp.Cast) -> bool:
+        """Whether ``::`` follows ``DATE '...'``: sqlglot casts the text first then, and makes a date of that."""
+        inner = node.this
+        while isinstance(inner, exp.TryCast):
+            inner = inner.this
+        if isinstance(node, exp.TryCast) or inner is node.this or not inner.is_string:
+            return False
+        word = self.source.before(self.source.extent(inner)[0])
+        return word is not None and word.text.upper().startswith(("DATE", "TIMESTAMP"))
 
     def _is(self, node: exp.Is) -> Expr:
         value, right = self.read(node.this), node.expression
@@ -291,3 +304,16 @@ class Reader:
             )
         what = f"'{self.source.written(node)}' is not supported"
         return self.source.error(node, what, "write columns, literals, operators and scalar functions")
+
+
+def _target_type(to: exp.DataType) -> pa.DataType | None:
+    """The type that a CAST names; None if there is none, or if it says more than we know."""
+    if to.args.get("collate") or to.args.get("values"):
+        return None
+    sizes = [size.name for size in to.expressions]
+    if to.this != exp.DType.DECIMAL:
+        return None if sizes and to.this not in _SIZED_TEXTS else _TYPES.get(to.this)
+    if len(sizes) > 2 or not all(size.isascii() and size.isdigit() for size in sizes):
+        return None
+    precision, scale = int(sizes[0]) if sizes else 10, int(sizes[1]) if len(sizes) > 1 else 0
+    return pa.decimal128(precision, scale) if max(scale, 1) <= precision <= literals.DECIMAL_DIGITS else None

@@ -136,7 +136,7 @@ class _KeyReader(Reader):
 
     def _at_position(self, node: exp.Expr) -> Expr:
         written = self.source.written(node).strip("() ")
-        if not (written.isdigit() and 1 <= int(written) <= len(self._selected)):
+        if not (written.isascii() and written.isdigit() and 1 <= int(written) <= len(self._selected)):
             right = f"positions are 1 to {len(self._selected)}"
             raise self.source.error(node, f"GROUP BY {written}: SELECT has no such position", right)
         return self._without_aggregates(self._selected[int(written) - 1], node)

@@ -11,6 +11,7 @@ import math
 import re
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
@@ -22,6 +23,8 @@ from midstream.errors import QueryError
 TIMESTAMP = pa.timestamp("us")
 INTERVAL = pa.duration("us")
 DECIMAL_DIGITS = 38
+#: Where the syntax tree keeps the text of an interval as it was written.
+INTERVAL_TEXT = "interval text"
 
 _NUMBER = re.compile(r"(-?)((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([A-Za-z]*)")
 _INTEGERS = {"Y": pa.int8(), "S": pa.int16(), "L": pa.int64()}
@@ -46,9 +49,12 @@ def parse_number(text: str) -> Literal:
             raise QueryError(f"'{text}' is out of range")
         return Literal(int(digits), _INTEGERS[suffix])
     if suffix in _FLOATS or (exponent and not suffix):
-        if math.isinf(float(digits)):
+        with np.errstate(over="ignore"):
+            # Rounded here, so that whoever takes the value counts with the one that is compared.
+            value = float(np.float32(digits)) if suffix == "F" else float(digits)
+        if math.isinf(value):
             raise QueryError(f"'{text}' is out of range")
-        return Literal(float(digits), _FLOATS.get(suffix, pa.float64()))
+        return Literal(value, _FLOATS.get(suffix, pa.float64()))
     if suffix not in ("", "BD"):
         raise QueryError(f"'{text}' is not a number; the suffixes are L, S, Y, F, D and BD")
     if digits.lstrip("-").isdigit() and not suffix:
@@ -65,8 +71,11 @@ def parse_interval(node: exp.Interval) -> Literal:
         raise QueryError(
             "this form of INTERVAL is not supported; write INTERVAL 10 MINUTES or INTERVAL '1 hour 5 minutes'"
         )
-    text = node.this.name
-    length = parse_signed_duration(text) if unit is None else microseconds(text, unit.name)
+    text = str(node.meta.get(INTERVAL_TEXT, node.this.name))
+    if unit is None or any(map(str.isalpha, text)):
+        length = parse_signed_duration(text)
+    else:
+        length = microseconds(text, unit.name)
     return Literal(datetime.timedelta(microseconds=length), INTERVAL)
 
 

@@ -7,8 +7,8 @@ they follow. Tokens keep their offsets, so every node of the tree can be pointed
     SELECT o.id FROM orders [RANGE 10 MINUTES] o      ->  windows:  RANGE 10 MINUTES, after 'orders'
                                                       ->  sqlglot:  SELECT o.id FROM orders o
 
-Two methods of sqlglot's parser are extended so that operands remember their extent, because sqlglot itself keeps
-places of names and literals only.
+Some methods of sqlglot's parser are extended so that operands remember their extent, because sqlglot itself keeps
+places of names and literals only, and intervals their text.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
 
 from midstream.cql.brackets import find_bare_window
+from midstream.cql.literals import INTERVAL_TEXT
 from midstream.cql.windows import TUMBLE_TEXT, WINDOW_FUNCTIONS
 from midstream.errors import Place, QueryError
 
@@ -62,6 +63,13 @@ class _CqlParser(SparkParser):
             node.meta[_EXTENT] = (before[0], self._prev.end)
             return node
         return self._with_extent(first, node)
+
+    def _parse_interval_span(self, this: exp.Expr, *args: Any, **options: Any) -> exp.Interval:
+        """The text of an interval stays whole: sqlglot drops what it does not understand of it."""
+        node: exp.Interval = super()._parse_interval_span(this, *args, **options)
+        if this.is_string:
+            node.meta[INTERVAL_TEXT] = this.name
+        return node
 
     def _with_extent(self, first: Token | None, node: exp.Expr | None) -> exp.Expr | None:
         if first and node is not None and self._prev:
@@ -199,6 +207,9 @@ class Source:
         if tokens[0].token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
             raise self.error(tokens[0], f"a query does not begin with '{tokens[0].text}'", QUERY_TEXT)
         ends = [index for index, token in enumerate(tokens) if token.token_type == TokenType.SEMICOLON]
+        pipe = next((token for token in tokens if token.token_type == TokenType.PIPE_GT), None)
+        if pipe is not None:
+            raise self.error(pipe, "'|>' is not supported", QUERY_TEXT)
         second = next((tokens[index + 1] for index in ends if index + 1 not in (*ends, len(tokens))), None)
         if second is not None:
             raise self.error(second, "a second statement is not supported", "write one SELECT")
