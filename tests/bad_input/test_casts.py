@@ -11,6 +11,7 @@ import pytest
 
 import midstream as ms
 from midstream.cql.plain import plain_type
+from midstream.engine.input.casting import cast_without_loss
 
 from .arrow_values import draw_array, draw_pair, fits, is_number, is_same
 
@@ -77,6 +78,15 @@ REFUSED = [
     ([1_000, 1], pa.duration("ns"), pa.duration("us"), "row 1"),
     ([2**62], pa.timestamp("s"), pa.timestamp("ns"), "4611686018427387904"),
 ]  # fmt: skip
+
+
+def test_a_null_struct_is_no_null_field() -> None:
+    wanted = pa.struct([pa.field("x", pa.int64(), nullable=False)])
+    given = pa.array([{"x": 1}, None, {"x": 3}], pa.struct({"x": pa.int32()}))
+    for rows in (given, given.slice(1)):
+        assert cast_without_loss(rows, wanted).to_pylist() == rows.to_pylist()
+    with pytest.raises(pa.ArrowInvalid, match="'x' may not be null"):
+        cast_without_loss(pa.array([None, {"x": None}], given.type), wanted)
 
 
 @pytest.mark.parametrize(("values", "given", "wanted"), KEPT, ids=[f"{case[1]} to {case[2]}" for case in KEPT])

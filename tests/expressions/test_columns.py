@@ -252,3 +252,30 @@ def test_no_warnings_from_values() -> None:
         for name in ("add", "multiply", "divide", "modulo", "power", "lt"):
             compile_expression(call(name, [x, x]))(columns, 5)
         compile_expression(cast(x, pa.int64()))(columns, 5)
+
+
+@pytest.mark.parametrize("exponent", [0.5, 2.0, -1.0, 0.0, 3.0])
+def test_a_constant_exponent_gives_what_one_in_each_row_gives(exponent: float) -> None:
+    """Of a constant half NumPy takes the square root, which has a sign of zero and none of minus infinity."""
+    x, y = Column(0, "x", pa.float64()), Column(0, "y", pa.float64())
+    values = [float("-inf"), float("inf"), -0.0, 0.0, 2.0, -2.0, None, 1e-310, 0.1, 1e200]
+    columns = {(0, "x"): pa.array(values), (0, "y"): pa.array([exponent] * len(values))}
+    constant, each = (
+        compile_expression(call("power", [x, by]))(columns, len(values)).to_pylist()
+        for by in (Literal(exponent, pa.float64()), y)
+    )
+    assert list(map(str, constant)) == list(map(str, each))
+    if exponent == 0.5:
+        assert list(map(str, constant[:4])) == ["inf", "inf", "0.0", "0.0"]
+
+
+def test_a_part_of_text_may_be_as_long_as_a_number_is_large() -> None:
+    found = call("substring", [Column(0, "s", pa.string()), Literal(2, pa.int32()), Literal(2**63 - 1, pa.int64())])
+    assert compile_expression(found)({(0, "s"): pa.array(["hello", None])}, 2).to_pylist() == ["ello", None]
+
+
+@pytest.mark.parametrize(("places", "rounded"), [(-36, "0"), (-37, "0"), (-38, "0"), (-60, "0"), (1, "0.5")])
+def test_a_decimal_of_many_places_is_rounded_to_any(places: int, rounded: str) -> None:
+    found = call("round", [Column(0, "x", pa.decimal128(38, 38)), Literal(places, pa.int32())])
+    columns = {(0, "x"): pa.array([Decimal("0.5"), None], pa.decimal128(38, 38))}
+    assert compile_expression(found)(columns, 2).to_pylist() == [Decimal(rounded), None]

@@ -131,7 +131,8 @@ def ceil(call: Call) -> Kernel:
 def rounding(call: Call) -> Kernel:
     """ROUND to a literal number of places, before the point if negative."""
     digits = _places(call.args[1])
-    if digits < -38:
+    given = call.args[0].type
+    if digits < -38 or given.scale - digits >= _DIGITS - 1:  # more places than Arrow rounds: nothing but zero is left
         return lambda a: times(to_unscaled(a), _ZERO).cast(call.type)
     scale = call.type.scale
 

@@ -196,7 +196,13 @@ def sign(call: Call) -> Kernel:
 
 
 def power(call: Call) -> Kernel:
-    return lambda a, b: (np.power(a[0], b[0]), both_valid(a[1], b[1]))
+    """The same for a constant exponent as for one in each row: of a constant half NumPy would take the square root."""
+
+    def compute(a: Vector, b: Vector) -> Vector:
+        exponents = np.full(len(a[0]), b[0]) if np.ndim(a[0]) and not np.ndim(b[0]) else b[0]
+        return np.power(a[0], exponents), both_valid(a[1], b[1])
+
+    return compute
 
 
 def is_nan(call: Call) -> Kernel:

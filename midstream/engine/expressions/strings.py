@@ -134,7 +134,7 @@ def substring(call: Call) -> Kernel:
     if is_plain_slice(call):
         first, *rest = call.args[1:]
         start = _number(first) - 1
-        stop = start + _number(rest[0]) if rest else None
+        stop = min(start + _number(rest[0]), 2**63 - 1) if rest else None
         return lambda a: pc.utf8_slice_codeunits(a, start=start, stop=stop)
 
     def cut(a: Value, position: Vector, count: Vector = _EVERYTHING) -> pa.Array:

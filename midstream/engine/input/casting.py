@@ -159,14 +159,19 @@ def _cast_structs(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if names != given and (sorted(names) != sorted(given) or len(set(names)) < len(names)):
         raise pa.ArrowTypeError(f"other fields: {', '.join(given)} instead of {', '.join(names)}")
     places = range(len(names)) if names == given else [given.index(name) for name in names]
-    parts = values.flatten()
-    children = [_child(parts[at], field) for at, field in zip(places, wanted, strict=True)]
+    parts, is_there = values.flatten(), values.is_valid() if values.null_count else None
+    children = [_child(parts[at], field, is_there) for at, field in zip(places, wanted, strict=True)]
     buffers = [pack_validity(validity_of(values))]
     return pa.Array.from_buffers(wanted, len(values), buffers, children=children)
 
 
-def _child(values: pa.Array, field: pa.Field) -> pa.Array:
-    if not field.nullable and values.null_count:
+def _child(values: pa.Array, field: pa.Field, is_there: pa.Array | None = None) -> pa.Array:
+    """The values of a field or of elements; where the whole is null, a field is null, too, be that allowed or not."""
+    if (
+        not field.nullable
+        and values.null_count
+        and (is_there is None or pc.any(pc.and_(values.is_null(), is_there)).as_py())
+    ):
         raise pa.ArrowInvalid(f"{field.name!r} may not be null")
     return cast_without_loss(values, field.type)
 
