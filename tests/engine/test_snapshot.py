@@ -99,6 +99,36 @@ def test_another_query_is_refused(changes: dict[str, Any], part: str) -> None:
         ms.Engine.restore(other.query(), make_running_engine(COMMON).snapshot())
 
 
+FILTERS = (" AND a.v > 0", " AND a.v < 9")
+THETAS = (" AND a.v + b.v <> c.v", " AND b.v + c.v <> d.v")
+
+
+def test_filters_and_conditions_may_change_places() -> None:
+    """What is stored goes by neither, so that the other text goes on as the first would have."""
+    first = Small("first", COMMON.windows, COMMON.where + "".join(FILTERS + THETAS), ())
+    other = Small("other", COMMON.windows, COMMON.where + "".join((*reversed(FILTERS), *reversed(THETAS))), ())
+    pushes = list(draw_pushes(random.Random(7), first, 30))
+    running = ms.Engine(first.query())
+    for push in pushes[:15]:
+        running.push(push)
+    restored = ms.Engine.restore(other.query(), running.snapshot())
+    results = 0
+    for push in pushes[15:]:
+        expected = sorted_rows(running.push(push))
+        assert sorted_rows(restored.push(push)) == expected
+        results += len(expected)
+    assert results
+
+
+def test_keys_may_not_change_places() -> None:
+    """The codes in a snapshot are named by the places of their keys."""
+    where = "a.k = b.k AND b.x = c.x AND c.v = d.v"
+    turned = " AND ".join(reversed(where.split(" AND ")))
+    first, other = (Small("keys", COMMON.windows, text, ()) for text in (where, turned))
+    with pytest.raises(SnapshotError, match="the snapshot is of another query; keys: "):
+        ms.Engine.restore(other.query(), make_running_engine(first).snapshot())
+
+
 @pytest.mark.parametrize(
     ("small", "windows", "text"),
     [

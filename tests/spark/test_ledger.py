@@ -290,6 +290,12 @@ def test_what_the_checkpoint_cannot_serve_is_refused(text: str, told: str | None
         reopen(text)
 
 
+def test_filters_and_conditions_may_change_places() -> None:
+    texts = ["a.k = b.k", "a.v > 'b'", "a.v < 'y'", "a.v <> b.v", "a.v <> upper(b.v)"]
+    before, after = (TEXT.replace("a.k = b.k", " AND ".join(part)) for part in (texts, texts[::-1]))
+    assert reopen(after, before=spec_of(before)).query == spec_of(before).described != spec_of(after).described
+
+
 def test_a_column_that_was_not_kept_is_refused() -> None:
     before = spec_of(TEXT.replace("SELECT a.v, b.v AS w", "SELECT b.v AS w"))
     with pytest.raises(ms.SparkError, match=r"cell 0 of 2: the checkpoint did not keep column 'v' of 'a'; use only"):

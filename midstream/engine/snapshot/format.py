@@ -21,6 +21,8 @@ BytesLike: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 
 VERSION = 2
 _MAGIC = b"MIDSTREAM-SNAPSHOT"
+#: Parts of a query's description whose order tells nothing.
+_IN_ANY_ORDER = frozenset({"filters", "thetas"})
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,27 @@ def _from_ipc(blob: bytes) -> pa.Table:
 
 
 def same_or_reason(stored: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
-    """The first difference between two descriptions of a query, as text, or None."""
-    for name in dict.fromkeys([*stored, *current]):
-        if stored.get(name) != current.get(name):
+    """The first difference between two descriptions of a query, as text, or None.
+
+    Filters of an input and conditions that neither a key nor a band serves may stand in any order: nothing that is
+    stored goes by it. Keys and bands may not, since stored codes are named by their places.
+    """
+    before, now = in_one_order(stored), in_one_order(current)
+    for name in dict.fromkeys([*before, *now]):
+        if before.get(name) != now.get(name):
             return f"{name}: the snapshot has {stored.get(name)!r}, the query has {current.get(name)!r}"
     return None
+
+
+def in_one_order(described: Mapping[str, Any]) -> dict[str, Any]:
+    """A description of a query in which what may stand in any order stands in one."""
+    return {name: _sorted(part) if name in _IN_ANY_ORDER else part for name, part in described.items()}
+
+
+def _sorted(described: Any) -> Any:
+    """A description whose innermost lists are in an order that does not depend on the query's text."""
+    if not isinstance(described, list):
+        return described
+    if any(isinstance(part, list) for part in described):
+        return [_sorted(part) for part in described]
+    return sorted(described, key=repr)
