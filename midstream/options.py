@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 from midstream.cql.durations import Duration, duration
 from midstream.cql.model import Query
 from midstream.engine.executors.protocol import ExecutorKind
-from midstream.engine.executors.registry import check_routing, find_executor, go_by_routing
+from midstream.engine.executors.registry import check_can_evict, check_routing, find_executor, go_by_routing
 from midstream.engine.memory.limit import read_limit
 from midstream.engine.routing.choice import RoutingRecord
 from midstream.engine.routing.policy import Policy
@@ -95,6 +95,8 @@ class EngineOptions:
             )
         assert self.longest_jump is None or self.longest_jump >= 0
         assert self.most_bytes is None or self.most_bytes > 0
+        if self.executor is not None and self.most_bytes is not None:
+            check_can_evict(find_executor(self.executor, "engine"), "engine")
 
     @classmethod
     def of(cls, keywords: EngineKeywords) -> EngineOptions:

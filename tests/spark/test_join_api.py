@@ -190,6 +190,7 @@ def test_a_watermark_that_is_there_is_kept(frames: dict[str, Any]) -> None:
         ({"event_time": {"a": "ts", "b": "ts", "q": "ts"}}, "q"),
         ({"host_idle": "later"}, "host_idle|duration"),
         ({"memory_limit": "1KB"}, "memory_limit='1KB' is below the least, 1,000,000 bytes"),
+        ({"memory_limit": "1GB", "executor": "eddy"}, "executor 'eddy' cannot give up what it keeps"),
         ({"demand": "onn"}, "engine: demand='onn' is not available; did you mean 'on'\\? use 'off' or 'on' or 'auto'"),
         ({"demand": False}, "engine: demand=False is not available; use 'off' or 'on' or 'auto'"),
         ({"overload": "shed"}, "overload: 'shed' is for embedded engines: Spark stores rows before a cell sees them"),
