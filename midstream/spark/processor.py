@@ -23,9 +23,10 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from midstream.errors import SparkError
 from midstream.spark.checkpoint.start import choose_start
 from midstream.spark.checkpoint.store import LEDGER, PARCELS, CellStore, drop_late, open_ledger
-from midstream.spark.commands.messages import COMMAND_LANE
+from midstream.spark.commands.messages import COMMAND_LANE, refuse_early
 from midstream.spark.hosts.cell import NONE_YET, Loading
 from midstream.spark.hosts.turn import Turn, take
 from midstream.spark.parcels.encoding import LARGEST_PARCEL, to_wire
@@ -33,6 +34,7 @@ from midstream.spark.parcels.packing import NO_LANE, NewestTime
 from midstream.spark.reports.cell_report import report_of, write_report
 from midstream.spark.routing.cell_numbers import spark_hash
 from midstream.spark.routing.content import order_rows
+from midstream.spark.settings import ARROW_ROWS
 from midstream.spark.spec import STEP, JoinSpec
 from midstream.spark.task import current_run, settle, tells_attempts_apart
 
@@ -77,10 +79,18 @@ class JoinProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         settle()
         self._handle = handle
+        self._called: set[int] = set()
         self._parcels = handle.getMapState(PARCELS, "sequence bigint, lane int", "parcel binary")
         self._ledger = handle.getValueState(LEDGER, "ledger binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        if key[0] in self._called and self._counts_batches:
+            # Beside an initial state Spark hands over a key's rows piece by piece, and each would be taken for a batch.
+            raise SparkError(
+                f"cell {spark_hash(key[0])} of {self._spec.cells}: more parcels have come than Spark hands over at a "
+                f"time; raise {ARROW_ROWS}"
+            )
+        self._called.add(key[0])
         return self._take(key, Delivery.of(rows), timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
@@ -95,6 +105,11 @@ class JoinProcessor(StatefulProcessor):
 
     def close(self) -> None:
         pass
+
+    @property
+    def _counts_batches(self) -> bool:
+        """Whether it matters which rows come in one batch: of a plain join it does not."""
+        return self._spec.query.step is not None or self._spec.needs_snapshots
 
     def _store(self, key: Any) -> CellStore:
         where = f"cell {spark_hash(key[0])} of {self._spec.cells}"
@@ -115,8 +130,10 @@ class JoinProcessor(StatefulProcessor):
         batch = CellBatch(store.spec, store, delivery, max(timers.getCurrentWatermarkInMs(), 0), cell)
         if not store.ledger.stamp:
             store.renumber()
+            delivery.commands = [refuse_early(command) for command in delivery.commands]
         count = store.ledger.batches
-        results, report = batch.run(current_run())
+        # The join of a batch query has one batch, after which nobody would ask for its hosts.
+        results, report = batch.run(None if self._spec.is_bounded else current_run())
         self._set_timer(store, fired)
         began_saving = time.perf_counter()
         self._ledger.update((store.ledger.to_bytes(),))

@@ -12,14 +12,22 @@ _TASKS_TO_SETTLE = 3
 _tasks = itertools.count()
 
 
-def current_run() -> str | None:
-    """The run of the streaming query that this worker's task belongs to; None outside a streaming query."""
+#: The run of a task that does not tell it.
+_UNKNOWN_RUN = "unknown"
+
+
+def current_run() -> str:
+    """The run of the streaming query that this worker's task belongs to.
+
+    A job that a function of `foreachBatch` starts in another thread, or through Spark Connect, does not tell it.
+    """
     # A streaming query runs its jobs under its run's identity as the job group.
-    return None if current_batch() is None else _local_property("spark.jobGroup.id")
+    run = None if current_batch() is None else _local_property("spark.jobGroup.id")
+    return run or _UNKNOWN_RUN
 
 
 def current_batch() -> int | None:
-    """The batch of the streaming query that this worker's task belongs to; None outside a streaming query."""
+    """The batch of the streaming query that this worker's task belongs to; None if it does not tell."""
     batch = _local_property("streaming.sql.batchId")
     return None if batch is None else int(batch)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 
 import midstream as ms
 import midstream.spark
+from midstream.spark.compat import plan_of_frame
+from midstream.spark.hosts.pool import host_folder
+from midstream.spark.reports.totals import operators_in
 
 from . import streams
 from .streams import LONG, SECOND, Input
@@ -65,8 +69,24 @@ def test_two_writes_of_a_batch(joined: Any, tmp_path: Path) -> None:
     assert set(places) <= {"host"}, "a batch that is run twice finds its host elsewhere"
 
 
+def test_a_batch_that_is_asked_for_in_another_thread(joined: Any, tmp_path: Path) -> None:
+    """There tasks do not tell which query they belong to; their hosts are found all the same."""
+    ran = streams.StreamRun()
+
+    def write(frame: Any, number: int) -> None:
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(streams.collector(ran), frame, number).result()
+
+    query = joined.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = query.trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert ran.rows == EXPECTED
+    places = [[report["place"] for report in ms.spark.cell_reports(told).values()] for told in query.recentProgress]
+    assert set(places[0]) == {"loaded"} and {place for told in places[1:] for place in told} == {"host"}
+
+
 def test_a_batch_join_inside_foreach_batch(frames: dict[str, Any], tmp_path: Path) -> None:
-    """A join of batch DataFrames has nothing to do with the query around it."""
+    """A join of batch DataFrames has nothing to do with the query around it, and leaves no host to it."""
     table = GIVEN.table([row for rows in ROWS for row in rows])
     found: dict[int, streams.Rows] = {}
 
@@ -74,7 +94,9 @@ def test_a_batch_join_inside_foreach_batch(frames: dict[str, Any], tmp_path: Pat
         # The DataFrame of a batch has a session of its own.
         both = {"a": frame, "b": frame.sparkSession.createDataFrame(table)}
         result = ms.spark.sql(streams.join_text(WINDOWS), both, "ts", partitions=1)
+        (operator,) = operators_in(plan_of_frame(result))
         found[number] = streams.rows_of(result.toArrow())
+        assert not list(host_folder().glob(f"*-{operator}-*"))
 
     query = frames["a"].writeStream.foreachBatch(join).option("checkpointLocation", str(tmp_path / "checkpoint"))
     query.trigger(availableNow=True).start().awaitTermination()

@@ -66,6 +66,20 @@ def test_a_table_in_a_batch_query(spark: Any, tmp_path: Path) -> None:
     assert len(rows) == sum(count for (a, *_), count in expected.rows.items() if keys[a] in LABELS)
 
 
+def test_a_table_beside_more_parcels_than_spark_hands_over_at_a_time(spark: Any, tmp_path: Path) -> None:
+    """Each part of them would be taken for a batch of its own, and all but the last results be counted twice."""
+    Input({"a": ROWS, "b": ROWS}).write(tmp_path)
+    frames = {name: spark.read.parquet(str(tmp_path / name)) for name in "ab"}
+    text = TEXT.replace("SELECT a.v AS a_v, b.v AS b_v, n.label", "SELECT n.label, count(*) AS n") + " GROUP BY n.label"
+    joined = ms.spark.sql(text, {**frames, "names": names(spark, LABELS)}, "ts", step="1 minute")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 1)
+    try:
+        with pytest.raises(Exception, match=r"than Spark hands over at a time; raise spark.sql.*maxRecordsPerBatch"):
+            joined.collect()
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+
+
 def test_what_is_static_and_what_streams_must_not_be_mixed_up(spark: Any, tmp_path: Path) -> None:
     frames = Input({"a": ROWS[:1], "b": ROWS[:1]}).frames(spark, tmp_path)
     with pytest.raises(SparkError, match="'names' is a streaming DataFrame and has no window"):

@@ -15,7 +15,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 import pyarrow as pa
@@ -126,6 +126,12 @@ def address_command(text: str, cells: int, is_first_batch: bool = False) -> Iter
     refusal = TOO_EARLY if is_first_batch else refusal
     for cell in chosen if refusal is None else [0]:
         yield cell, AddressedCommand(command.identity, command.plan, command.strategy, refusal)
+
+
+def refuse_early(parcel: bytes) -> bytes:
+    """An addressed command for a cell that has had no batch yet: also where a task does not tell which batch it is."""
+    command = AddressedCommand.from_bytes(parcel)
+    return replace(command, refusal=command.refusal or TOO_EARLY).to_bytes()
 
 
 def _identity_in(text: str) -> str:
