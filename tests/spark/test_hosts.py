@@ -278,8 +278,8 @@ serve(Path(folder), name, [int(jvm)], float(idle))
 def start(place: Path, jvm: subprocess.Popen[bytes]) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
 
-    def run(name: str, idle: float = 600.0) -> subprocess.Popen[bytes]:
-        started.append(subprocess.Popen([sys.executable, "-c", _HOST, str(place), name, str(jvm.pid), str(idle)]))
+    def run(name: str, idle: float = 600.0, program: str = _HOST) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen([sys.executable, "-c", program, str(place), name, str(jvm.pid), str(idle)]))
         return started[-1]
 
     yield run
@@ -318,6 +318,19 @@ def test_a_host_works_and_leaves_with_its_jvm(
     jvm.kill()
     jvm.wait()
     host.wait(2)
+    assert not _left(place)
+
+
+def test_a_host_leaves_with_its_jvm_where_no_process_can_be_waited_for(
+    place: Path, start: Callable[..., subprocess.Popen[bytes]], jvm: subprocess.Popen[bytes]
+) -> None:
+    """As in a container that does not allow it: then the process is looked for."""
+    refusing = "import os\ndef refuse(process): raise PermissionError\nos.pidfd_open = refuse\n"
+    host = start("run-op-0", program=refusing + _HOST)
+    with _reach(place, "run-op-0") as remote:
+        assert remote.stamp() is None
+    os.kill(jvm.pid, signal.SIGKILL)  # a zombie until it is waited for
+    host.wait(10)
     assert not _left(place)
 
 
@@ -454,6 +467,17 @@ def _give_away(path: Path) -> None:
     os.chown(path, 65534, 65534)
 
 
+def test_work_goes_on_where_there_is_no_room_for_a_host(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(hosts, "lifelines", lambda: [os.getpid()])
+    monkeypatch.setattr(hosts, "start_host", fail)
+    store = Store()
+    taken = take(Turn(SPEC, "run", 0, "", NONE_YET, _parcels(_batch(0)), [], store.loading, _nothing))
+    assert (taken.place, taken.loads) == ("worker", 1)
+
+
 @pytest.mark.parametrize("change", [_make_public, _make_a_link, _make_a_file, _give_away])
 def test_a_folder_that_is_not_safe_is_not_used_and_work_goes_on(place: Path, change: Callable[[Path], None]) -> None:
     change(place)
@@ -576,6 +600,24 @@ def test_an_error_in_a_host_begins_with_what_has_happened(monkeypatch: pytest.Mo
     assert str(told.value).startswith("host: MemoryError: no room for 7 rows\nTraceback")
     lost = f"PythonException: Traceback (most recent call last):\n  File x\nmidstream.errors.SparkError: {told.value}\n"
     assert reason_in(lost) == "host: MemoryError: no room for 7 rows"
+
+
+def test_no_file_is_left_where_there_is_no_room_for_the_last_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    monkeypatch.setattr(spool, "DIRECT_BYTES", 0)
+    kept = spool.Spool()
+    kept.put([b"a result"])
+
+    class Full:
+        def close(self) -> None:
+            raise OSError("no space left on device")
+
+    monkeypatch.setattr(kept, "_file", Full())
+    with pytest.raises(OSError, match="no space left"), kept:
+        raise ValueError
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])

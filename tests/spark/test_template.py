@@ -106,6 +106,18 @@ def test_a_template_that_nobody_asks_leaves(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
+def test_a_template_leaves_with_a_process_that_it_can_only_look_for(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(process: int) -> int:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    with subprocess.Popen(["sleep", "0.2"]) as leaving:
+        make_template(place, [leaving.pid]).run()
+    assert list(place.iterdir()) == []
+
+
 def test_a_template_without_a_process_to_live_by_leaves(place: Path) -> None:
     with subprocess.Popen(["true"]) as gone:
         gone.wait()

@@ -24,7 +24,7 @@ from typing import Any
 from midstream.errors import MidstreamError, SparkError
 from midstream.spark.hosts import wire
 from midstream.spark.hosts.cell import Loading, Outcome
-from midstream.spark.hosts.server import PATIENCE, connected, over_mark, sweep
+from midstream.spark.hosts.server import PATIENCE, connected, open_process, over_mark, sweep
 from midstream.spark.hosts.template import start_host
 from midstream.spark.spec import JoinSpec
 
@@ -202,7 +202,11 @@ def reach(name: str, idle: float) -> RemoteCell | None:
         return found
     if not watched:
         return None  # nobody would tell the host when to leave
-    process = start_host(path.parent, name, watched, idle)
+    try:
+        process = start_host(path.parent, name, watched, idle)
+    except OSError as problem:
+        _logger.warning("midstream: no room for hosts, so engines are loaded in every batch; %s", problem)
+        return None
     deadline = time.monotonic() + _START_SECONDS
     while process is not None and time.monotonic() < deadline:
         is_alive = _is_alive(process)
@@ -239,11 +243,13 @@ def send_home(run: str) -> int:
 
 def _end_host(host: RemoteCell) -> int | None:
     """Kill a host, even a busy one: it keeps nothing that is not stored. The handle is on its process until it ends."""
-    with host:
-        try:
-            descriptor = os.pidfd_open(host.process())
-        except ProcessLookupError:
-            return None
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    with host, contextlib.suppress(ProcessLookupError):
+        process = host.process()
+        descriptor = open_process(process)
+        if descriptor is None:
+            os.kill(process, signal.SIGKILL)
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
         return descriptor
+    return None

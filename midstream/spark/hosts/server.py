@@ -30,6 +30,8 @@ from midstream.spark.spec import JoinSpec
 PATIENCE = 600.0
 #: While the host works it says so this often: silence, and not a long batch, means that it is lost.
 _SIGN_SECONDS = 30.0
+#: How often a process is looked for that cannot be waited for.
+LOOK_SECONDS = 0.5
 #: A lock that is held for longer than this is a host's, not that of somebody who sweeps.
 _CLAIM_SECONDS = 0.5
 #: The marks of runs that are over are kept for longer than a task could live on after its run.
@@ -249,19 +251,45 @@ def sweep(folder: Path) -> None:
 
 def _leave_with(process: int, folder: Path, name: str) -> None:
     """Leave when a process has gone."""
-    try:
-        if hasattr(os, "pidfd_open"):
-            watched = select.poll()
-            watched.register(os.pidfd_open(process), select.POLLIN)
-            watched.poll()
+    with contextlib.suppress(ProcessLookupError):
+        descriptor = open_process(process)
+        if descriptor is None:
+            while is_there(process):
+                time.sleep(LOOK_SECONDS)
         else:
-            while True:
-                os.kill(process, 0)
-                time.sleep(0.5)
-    except OSError:
-        pass  # gone already
+            watched = select.poll()
+            watched.register(descriptor, select.POLLIN)
+            watched.poll()
     clean_up(folder, name)
     os._exit(0)
+
+
+def open_process(process: int) -> int | None:
+    """A descriptor that can be waited for until a process has gone; None where the system gives none.
+
+    Kernels before 5.3 do not know it, and some containers do not allow it. A process that has gone already is a
+    `ProcessLookupError`.
+    """
+    try:
+        return os.pidfd_open(process)
+    except ProcessLookupError:
+        raise
+    except (AttributeError, OSError):
+        return None
+
+
+def is_there(process: int) -> bool:
+    """Whether a process has not gone."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # it is another user's
+    with contextlib.suppress(OSError):
+        # One that has ended stays until its parent asks for its end.
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return True
 
 
 def clean_up(folder: Path, name: str) -> None:

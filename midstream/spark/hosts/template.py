@@ -29,7 +29,17 @@ from pathlib import Path
 
 from midstream.session import get_ready
 from midstream.spark.hosts import wire
-from midstream.spark.hosts.server import PATIENCE, clean_up, connected, is_same_user, lock_file, serve
+from midstream.spark.hosts.server import (
+    LOOK_SECONDS,
+    PATIENCE,
+    clean_up,
+    connected,
+    is_same_user,
+    is_there,
+    lock_file,
+    open_process,
+    serve,
+)
 
 #: How long a template waits for the next request.
 _IDLE_SECONDS = 300.0
@@ -120,6 +130,8 @@ class Template:
         self._name = name
         self._lock = lock
         self._watched = watched
+        #: Those of them that cannot be waited for.
+        self._looked_for: list[int] = []
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 
     def run(self, idle: float = _IDLE_SECONDS) -> None:
@@ -128,17 +140,31 @@ class Template:
         events = select.poll()
         try:
             for process in self._watched:
-                events.register(os.pidfd_open(process), select.POLLIN)
+                descriptor = open_process(process)
+                if descriptor is None:
+                    self._looked_for.append(process)
+                else:
+                    events.register(descriptor, select.POLLIN)
             path.unlink(missing_ok=True)
             self._listener.bind(str(path))
             os.chmod(path, 0o600)
             self._listener.listen(64)
             events.register(self._listener, select.POLLIN)
-            while [descriptor for descriptor, _ in events.poll(1000 * idle)] == [self._listener.fileno()]:
+            while self._is_asked(events, idle):
                 self._answer()
         except ProcessLookupError:
             pass  # a process to live by is gone already
         clean_up(self._place, self._name)
+
+    def _is_asked(self, events: select.poll, idle: float) -> bool:
+        """Wait for the next request; False if it is time to leave."""
+        deadline = time.monotonic() + idle
+        while all(is_there(process) for process in self._looked_for):
+            pause = LOOK_SECONDS if self._looked_for else idle
+            found = [descriptor for descriptor, _ in events.poll(1000 * pause)]
+            if found or time.monotonic() >= deadline:
+                return found == [self._listener.fileno()]
+        return False
 
     def _answer(self) -> None:
         connection, _ = self._listener.accept()

@@ -61,8 +61,10 @@ class Spool:
     def discard(self) -> None:
         """Forget everything: the batch is run again."""
         if self._file is not None:
-            self._file.close()
-            os.unlink(self._path)
+            try:
+                self._file.close()  # it may have bytes left for which there is no room
+            finally:
+                os.unlink(self._path)
 
 
 def parcels_behind(content: bytes | memoryview) -> Iterator[bytes | memoryview]:
