@@ -40,7 +40,7 @@ from midstream.spark.arguments import (
 )
 from midstream.spark.commands.control_folder import ControlFolder
 from midstream.spark.commands.messages import CHECK
-from midstream.spark.compat import check_version, start_state_stores
+from midstream.spark.compat import check_version, qualified, start_state_stores
 from midstream.spark.join_text import JoinText
 from midstream.spark.listener import listen
 from midstream.spark.operator import (
@@ -96,8 +96,8 @@ def sql(
     `streams` gives the DataFrames by the names that the query has for them. `event_time` names the column with the
     event time, for all or for each stream: a timestamp, a timestamp without zone (taken as UTC), or an integer of
     microseconds. If only some event times have a zone, `assume_zone` is the zone of the others, such as
-    ``Europe/Berlin``. `delay` is how late rows may be, for all or for each stream, as `withWatermark` takes it; streams
-    that have a watermark keep theirs.
+    ``Europe/Berlin``. `delay` is how late rows may be, for all or for each stream, ``"30 seconds"`` or a `timedelta`;
+    streams that have a watermark keep theirs.
 
     A name that the query has without a window is a static table: a batch DataFrame, which is read once, in the first
     batch, and kept in the checkpoint.
@@ -201,13 +201,19 @@ def sql(
     if result_id and find_spellings(COLUMN, spec.query.output_schema.names):
         raise SparkError(f"result_id: the query has a column {COLUMN!r} already; rename it with AS")
     known_as = spec.operator if name is None else check_name(name)
-    prepare(session, chosen, travels_narrow(spec))
+    prepare(session, chosen, travels_narrow(spec), is_to_start=not spec.is_bounded)
     if spec.is_bounded:
         start_state_stores(session)
         return build_join(spec, frames, waits, None, result_id, known_as, chosen)
-    folder = _control_folder(session, spec, place)
-    listen(session).expect(known_as, spec, None if folder is None else folder.path)
-    return build_join(spec, frames, waits, None if folder is None else folder.commands, result_id, known_as, chosen)
+    if place is None:
+        # It is a new one where the join cannot go on from its checkpoint, so that no command has it checked.
+        folder, has_check = _default_folder(session, spec, name), False
+    else:
+        folder = ControlFolder(place)
+        has_check = _introduce(folder, spec)
+    joined = build_join(spec, frames, waits, None if folder is None else folder.commands, result_id, known_as, chosen)
+    listen(session).expect(spec, known_as, None if folder is None else folder.path, has_check)
+    return joined
 
 
 def join(
@@ -289,23 +295,32 @@ def explain(
     return spec.explain(check_limit(memory_limit))
 
 
-def _control_folder(session: Any, spec: JoinSpec, path: str | None) -> ControlFolder | None:
-    """The folder that the join is controlled through, made if missing; None if control is off."""
-    if path is not None:
-        folder = ControlFolder(path)
-        folder.make()
-    else:
-        place = session.conf.get("spark.sql.streaming.checkpointLocation", None)
-        if not place:
-            _logger.info("midstream: control is off; %s", _SWITCH_ON)
-            return None
-        name = hashlib.sha256(spec.text.encode()).hexdigest()[:16]
-        try:
-            folder = ControlFolder(f"{place.rstrip('/')}/midstream-control/{name}")
-            folder.make()
-        except SparkError as problem:
-            _logger.info("midstream: control is off: %s; %s", problem, _SWITCH_ON)
-            return None
+def _default_folder(session: Any, spec: JoinSpec, name: str | None) -> ControlFolder | None:
+    """A folder for control beside the session's checkpoints; None if there can be none, and control is off.
+
+    It follows from what may not change while a checkpoint lives, so that a query finds it again.
+    """
+    place = session.conf.get("spark.sql.streaming.checkpointLocation", None)
+    if not place:
+        _logger.info("midstream: control is off; %s", _SWITCH_ON)
+        return None
+    key = spec.lasting if name is None else f"{name} {spec.lasting}"
+    called = hashlib.sha256(key.encode()).hexdigest()[:16]
+    try:
+        folder = ControlFolder(f"{qualified(session, place).rstrip('/')}/midstream-control/{called}")
+        _introduce(folder, spec)
+    except SparkError as problem:
+        _logger.info("midstream: control is off: %s; %s", problem, _SWITCH_ON)
+        return None
+    return folder
+
+
+def _introduce(folder: ControlFolder, spec: JoinSpec) -> bool:
+    """Make a control folder and write into it what is joined; whether it has told of a join before.
+
+    If that was another one, a checkpoint may refuse this one, and a command has that found out without new rows.
+    """
+    folder.make()
     told = {
         "text": spec.text,
         "aliases": list(spec.query.aliases),
@@ -315,10 +330,9 @@ def _control_folder(session: Any, spec: JoinSpec, path: str | None) -> ControlFo
     }
     before = folder.read("status/query.json")
     if before is not None and before.get("join") != spec.fingerprint:
-        # A checkpoint may refuse what has changed, and is to say so without waiting for rows.
         folder.write("commands", f"{time.time_ns():020d}-check.json", CHECK)
     folder.write("status", "query.json", json.dumps(told))
-    return folder
+    return before is not None
 
 
 def _cells(cells: int | None, partitions: int) -> int:

@@ -88,6 +88,20 @@ def plan_of_frame(frame: Any) -> str:
     return str(frame._explain_string(extended=True))
 
 
+# Places --------------------------------------------------------------------------------------------------------------
+
+
+def qualified(session: Any, path: str) -> str:
+    """A path as Spark takes it: one without a scheme is one of Hadoop's default file system, which need not be local.
+
+    What that is for a server, a client of Connect cannot know.
+    """
+    if is_connect(session) or ":" in path.partition("/")[0]:
+        return path
+    files = session._jsparkSession.sessionState().newHadoopConf().get("fs.defaultFS")
+    return path if not files or files.startswith("file:") else f"{files.rstrip('/')}/{path.lstrip('/')}"
+
+
 # Queries that have started -------------------------------------------------------------------------------------------
 
 

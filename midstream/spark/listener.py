@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import weakref
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from midstream.cql.durations import duration_text
@@ -18,7 +19,7 @@ from midstream.spark.commands.control_folder import ControlFolder
 from midstream.spark.commands.messages import is_identity
 from midstream.spark.compat import QuickListener, fail_query, is_connect, plan_of_query, used_checkpoint
 from midstream.spark.hosts import pool
-from midstream.spark.reports.totals import joins_in, operators_in, reports_by_join
+from midstream.spark.reports.totals import operators_in, reports_by_join
 from midstream.spark.settings import SHUFFLE_PARTITIONS, put_back
 from midstream.spark.spec import JoinSpec
 
@@ -26,57 +27,77 @@ _logger = logging.getLogger("midstream")
 
 Reports = dict[int, dict[str, Any]]
 
+#: A driver that makes a join for every run of a job remembers so many of them.
+_MOST_JOINS = 256
+
+
+@dataclass(frozen=True)
+class _Join:
+    """A join that was made: its name, its control folder, and what it is if no command has it checked."""
+
+    name: str
+    folder: str | None
+    unchecked: JoinSpec | None
+
 
 class JoinListener(QuickListener):
-    """One per session."""
+    """One per session. Joins are told apart by their unique ids, since two may have the same name."""
 
     def __init__(self, session: Any) -> None:
         self._session = weakref.ref(session)
         #: The last report of each cell, by query run and join.
         self.reports: dict[str, dict[str, Reports]] = {}
         self._answers: dict[str, dict[int, str]] = {}
-        #: The joins whose queries have not started yet.
+        #: The joins that were made lately.
+        self._joins: dict[str, _Join] = {}
+        #: Those of them whose queries have not started yet, and those whose queries have.
         self._expected: set[str] = set()
-        #: The joins whose queries have.
         self._started: set[str] = set()
-        self._folders: dict[str, str] = {}
-        #: The joins without control, by their unique ids: no command makes a batch that checks them.
-        self._unchecked: dict[str, JoinSpec] = {}
-        #: The control folders of the joins of each query run.
+        #: Of each query run that was seen to start, the control folders of its joins by name.
+        self._folders: dict[str, dict[str, str]] = {}
+        #: The control folders of each query run that something was written into.
         self._told: dict[str, dict[str, ControlFolder]] = {}
 
-    def expect(self, join: str, spec: JoinSpec, folder: str | None) -> None:
-        """Note that a join was made, perhaps with a control folder, and that its query will start."""
-        self._expected.add(join)
-        if folder is not None:
-            self._folders[join] = folder
-        else:
-            self._unchecked[spec.operator] = spec
+    def expect(self, spec: JoinSpec, name: str, folder: str | None, has_check: bool) -> None:
+        """Note that a join was made, perhaps with a control folder, and that its query will start.
+
+        `has_check` says whether a command in the folder has a changed join checked against its checkpoint.
+        """
+        self._joins[spec.operator] = _Join(name, folder, None if has_check else spec)
+        self._expected.add(spec.operator)
+        if len(self._joins) > _MOST_JOINS:
+            oldest = next(iter(self._joins))
+            del self._joins[oldest]
+            self._expected.discard(oldest)
+            self._started.discard(oldest)
 
     def onQueryStarted(self, event: Any) -> None:
         """A classic session calls it before `start` returns, when the query has its own copy of all settings."""
         session = self._session()
-        if session is None or is_connect(session) or not (self._expected or self._unchecked or self._started):
+        if session is None or is_connect(session) or not self._joins:
             return
         query = str(event.id)
         try:
-            plan = plan_of_query(session, query)
-            self._warn_of_second_starts(joins_in(plan))
-            self._put_back(joins_in(plan))
+            operators = operators_in(plan_of_query(session, query))
+            self._warn_of_second_starts(operators)
+            self._put_back(operators)
         except Exception:
             _logger.exception("midstream: the settings of the session could not be put back")
             return
-        specs = [self._unchecked[operator] for operator in operators_in(plan) if operator in self._unchecked]
+        joins = [self._joins[operator] for operator in operators if operator in self._joins]
+        if joins:
+            self._folders[str(event.runId)] = {join.name: join.folder for join in joins if join.folder is not None}
+        specs = [join.unchecked for join in joins if join.unchecked is not None]
         if specs:
             self._check(session, query, specs)
 
-    def _warn_of_second_starts(self, joins: Iterable[str]) -> None:
+    def _warn_of_second_starts(self, operators: Iterable[str]) -> None:
         """A DataFrame whose query starts once more finds the session's settings put back."""
-        for join in self._started.intersection(joins) - self._expected:
+        for operator in self._started.intersection(operators) - self._expected:
             _logger.warning(
                 "midstream: the join %s was started before, and a new checkpoint gets as many partitions as %s says; "
                 "call sql or join again for each start, or set it to the number of partitions",
-                join,
+                self._joins[operator].name,
                 SHUFFLE_PARTITIONS,
             )
 
@@ -91,19 +112,20 @@ class JoinListener(QuickListener):
         except Exception:
             _logger.info("midstream: the checkpoint could not be checked before the first batch", exc_info=True)
 
-    def _put_back(self, joins: Iterable[str]) -> None:
+    def _put_back(self, operators: Collection[str]) -> None:
         """Put settings back once the last of the joins that need them has started."""
         session = self._session()
-        if session is None or self._expected.isdisjoint(joins):
+        if session is None or self._expected.isdisjoint(operators):
             return
-        self._started |= self._expected.intersection(joins)
-        self._expected.difference_update(joins)
+        self._started |= self._expected.intersection(operators)
+        self._expected.difference_update(operators)
         if not self._expected:
             put_back(session)
 
     def onQueryProgress(self, event: Any) -> None:
         found = reports_by_join(event.progress)
-        self._put_back(found)  # a client of Connect does not see the plan at the start
+        if str(event.progress.runId) not in self._folders:  # a client of Connect does not see the plan at the start
+            self._put_back([operator for operator, join in list(self._joins.items()) if join.name in found])
         for join, reports in found.items():
             if reports:
                 self._note(event.progress, join, reports)
@@ -123,12 +145,18 @@ class JoinListener(QuickListener):
             if now is not None and (before is None or before[:2] != now[:2]):
                 _logger.info("midstream: cell %d: %s is %s, %.0f %% complete", cell, now[0], now[1], now[2])
             known[cell] = report
-        folder = self._folders.get(join)
+        folder = self._folder_of(str(progress.runId), join)
         if folder is not None:
             try:
                 self._tell(progress, ControlFolder(folder), known, found)
             except Exception:
                 _logger.exception("midstream: the status could not be written into the control folder")
+
+    def _folder_of(self, run: str, join: str) -> str | None:
+        """The control folder of a join of a run; of the last one of its name, if the run was not seen to start."""
+        if run in self._folders:
+            return self._folders[run].get(join)
+        return next((known.folder for known in reversed(list(self._joins.values())) if known.name == join), None)
 
     def _tell(self, progress: Any, folder: ControlFolder, known: Reports, found: Reports) -> None:
         """Write what the cells have reported where `control` reads it."""
@@ -150,6 +178,7 @@ class JoinListener(QuickListener):
     def onQueryTerminated(self, event: Any) -> None:
         run = str(event.runId)
         self.reports.pop(run, None)
+        self._folders.pop(run, None)
         try:
             for folder in self._told.pop(run, {}).values():
                 told = folder.read("status/cells.json") or {}

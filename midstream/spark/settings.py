@@ -26,6 +26,8 @@ ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 #: What was set by this module, so that a second query may set it again.
 _OURS = "spark.midstream.shufflePartitions"
 _OUR_BYTES = "spark.midstream.arrowMaxBytesPerBatch"
+#: Set while a query is to start that needs what was set.
+_AWAITED = "spark.midstream.awaited"
 
 
 def cores(session: Any) -> int:
@@ -36,11 +38,12 @@ def cores(session: Any) -> int:
     return int(session.range(1 << 20).selectExpr("spark_partition_id() AS p").distinct().count())
 
 
-def prepare(session: Any, partitions: int | None, narrow: bool = False) -> int:
+def prepare(session: Any, partitions: int | None, narrow: bool = False, is_to_start: bool = True) -> int:
     """Set what is missing; the number of partitions to use.
 
     `narrow` is whether all columns that travel have values of a fixed size, so that the limit on an Arrow batch's rows
-    limits its bytes as well.
+    limits its bytes as well. `is_to_start` is whether the join is one of a query that starts, after which `put_back` is
+    called.
     """
     given = {row.key: row.value for row in session.sql("SET").collect()}
     chosen = cores(session) if partitions is None else partitions
@@ -59,6 +62,13 @@ def prepare(session: Any, partitions: int | None, narrow: bool = False) -> int:
     if given.get(SHUFFLE_PARTITIONS) is not None and given[SHUFFLE_PARTITIONS] == given.get(_OURS):
         if given[_OURS] != str(chosen):
             missing[SHUFFLE_PARTITIONS] = str(chosen)
+            if _AWAITED in given:
+                _logger.warning(
+                    "midstream: a join for %s partitions was made whose query has not started; if it starts now, its "
+                    "new checkpoint gets %d. Start each query before the next join is made",
+                    given[_OURS],
+                    chosen,
+                )
     elif SHUFFLE_PARTITIONS in given and int(given[SHUFFLE_PARTITIONS]) != chosen:
         _logger.warning(
             "midstream: %s is %s; %d cells use %d of these partitions, the others cost time only",
@@ -69,6 +79,8 @@ def prepare(session: Any, partitions: int | None, narrow: bool = False) -> int:
         )
     if SHUFFLE_PARTITIONS in missing:
         session.conf.set(_OURS, str(chosen))
+    if is_to_start:
+        session.conf.set(_AWAITED, "true")
     missing |= _bytes_limit(session, given, narrow)
     for name, value in missing.items():
         session.conf.set(name, value)
@@ -85,6 +97,7 @@ def put_back(session: Any) -> None:
     The settings of the state store stay: a query that is started again from the same DataFrame needs them.
     """
     said = []
+    session.conf.unset(_AWAITED)
     for name, mark in ((SHUFFLE_PARTITIONS, _OURS), (ARROW_BYTES, _OUR_BYTES)):
         ours = session.conf.get(mark, None)
         if ours is not None:

@@ -23,6 +23,7 @@ from midstream.engine.operators.parts import rounds_of
 from midstream.engine.operators.rounds import Round
 from midstream.engine.operators.stepped import start_of_step
 from midstream.engine.snapshot.checkpoint import describe_query, windows_as_json
+from midstream.engine.snapshot.format import in_one_order
 from midstream.options import EngineOptions
 from midstream.spark.routing.rules import Routing, routing_for
 
@@ -130,6 +131,14 @@ class JoinSpec:
         """The columns of each lane that cells keep, with their types."""
         schemas = self.routing.cell_query.schemas
         return {name: {field.name: str(field.type) for field in schema} for name, schema in schemas.items()}
+
+    @cached_property
+    def lasting(self) -> str:
+        """What may not change while a checkpoint lives, as text."""
+        told = in_one_order(self.described)
+        if not self.query.step_is_given:  # that of the checkpoint goes on
+            told.pop(STEP, None)
+        return json.dumps([self.routing.fingerprint(), told], sort_keys=True, default=str)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -17,7 +17,14 @@ import midstream.spark
 from midstream.app.control import control_app
 from midstream.errors import EngineError, PlanError, SparkError
 from midstream.spark.commands.control_folder import Control, ControlFolder, TooEarly
-from midstream.spark.commands.messages import TOO_EARLY, AddressedCommand, Command, address_command, obey
+from midstream.spark.commands.messages import (
+    TOO_EARLY,
+    AddressedCommand,
+    Command,
+    address_command,
+    obey,
+    refuse_early,
+)
 from midstream.spark.listener import JoinListener
 
 from .conftest import since
@@ -303,6 +310,41 @@ def test_answers_stay_in_their_folder(spark: Any, tmp_path: Path) -> None:
     listener._tell(SimpleNamespace(runId="r", batchId=1), folder, {}, reports)
     assert victim.read_text() == "mine"
     assert [path.name for path in (tmp_path / "control" / "status" / "answers").iterdir()] == ["good.json"]
+
+
+def test_a_status_that_was_cut_off_is_none(tmp_path: Path) -> None:
+    """As after the end of a machine that had renamed the file, and not yet written it."""
+    folder = ControlFolder(str(tmp_path / "control"))
+    folder.make()
+    for content in ("", '{"cells": ', "7"):
+        (tmp_path / "control" / "status" / "cells.json").write_text(content)
+        assert folder.read("status/cells.json") is None and ms.spark.control(tmp_path / "control").status() == {}
+    (tmp_path / "control" / "status" / "query.json").mkdir()
+    with pytest.raises(SparkError, match=r"control: '.*query.json' cannot be written; "):
+        folder.write("status", "query.json", "{}")
+
+
+@pytest.mark.slow
+def test_two_queries_of_one_name_tell_their_own_folders(spark: Any, tmp_path: Path) -> None:
+    frames = part(0, 1).frames(spark, tmp_path)
+    folders = {cells: str(tmp_path / f"control-{cells}") for cells in (1, 2)}
+    joined = {
+        cells: ms.spark.sql(
+            join_text(WINDOWS), frames, "ts", LONG, partitions=1, cells=cells, name="both", control=folder
+        )
+        for cells, folder in folders.items()
+    }
+    for cells, frame in joined.items():
+        run(frame, tmp_path / f"checkpoint-{cells}")
+    for cells, folder in folders.items():
+        assert plans(ms.spark.control(folder), ["((a b) c)"] * cells)
+
+
+def test_a_first_batch_that_does_not_know_its_number_obeys_nothing() -> None:
+    early = AddressedCommand.from_bytes(refuse_early(AddressedCommand("1", "(a b)", None).to_bytes()))
+    assert early == AddressedCommand("1", "(a b)", None, TOO_EARLY)
+    refused = AddressedCommand("1", "", None, "it is not JSON")
+    assert AddressedCommand.from_bytes(refuse_early(refused.to_bytes())) == refused
 
 
 def test_a_folder_with_any_name(spark: Any, tmp_path: Path) -> None:

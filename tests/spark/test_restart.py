@@ -281,20 +281,32 @@ def test_a_checkpoint_that_cannot_be_read(
     assert told in streams.failure(query(), tmp_path / "checkpoint")
 
 
-@pytest.mark.parametrize("is_controlled", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_a_changed_query_is_refused_although_no_rows_are_new(spark: Any, tmp_path: Path, is_controlled: bool) -> None:
-    """The same query, or one that may go on, runs no batch for it."""
+@pytest.mark.parametrize(
+    "control", ["given", pytest.param("none", marks=pytest.mark.slow), pytest.param("default", marks=pytest.mark.slow)]
+)
+def test_a_changed_query_is_refused_although_no_rows_are_new(
+    spark: Any, tmp_path: Path, request: pytest.FixtureRequest, control: str
+) -> None:
+    """The same query, or one that may go on, runs no batch for it. Another query has another default folder."""
     Input({name: rows[:1] for name, rows in GIVEN.batches.items()}).write(tmp_path)
+    if control == "default":
+        spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "place"))
+        request.addfinalizer(lambda: spark.conf.unset("spark.sql.streaming.checkpointLocation"))
 
     def query(text: str = TEXT, **options: Any) -> Any:
         frames = {name: streams.stream(spark, tmp_path / name) for name in WINDOWS}
-        control = tmp_path / "control" if is_controlled else None
         # A name that all of them have does not let one be taken for another.
-        settings = {"partitions": 1, "name": "changed", "control": control, **options}
+        settings = {"partitions": 1, "name": "changed", **options}
+        if control == "given":
+            settings["control"] = tmp_path / "control"
         return ms.spark.sql(text, frames, "ts", streams.LONG, **settings)
 
     assert streams.run(query(), tmp_path / "checkpoint").rows
     assert not streams.run(query(plan=OTHER), tmp_path / "checkpoint").batches
+    if control == "default":
+        other = streams.start(query(f"{TEXT} AND a.v <> c.v"), tmp_path / "checkpoint", streams.StreamRun())
+        with pytest.raises(Exception, match="the checkpoint is of another query; thetas"):
+            other.awaitTermination()
     larger = streams.join_text({**WINDOWS, "b": 3600 * SECOND})
     accepted = query(larger, allow_incomplete=True)
     failed = streams.start(query(larger), tmp_path / "checkpoint", streams.StreamRun())

@@ -63,10 +63,24 @@ def test_as_many_partitions_as_cores(session: Any) -> None:
     assert session.conf.get(SHUFFLE_PARTITIONS) == "2"
 
 
-def test_what_we_set_may_be_set_again(session: Any) -> None:
-    for partitions in (2, 5, 1):
-        assert prepare(session, partitions) == partitions
-        assert session.conf.get(SHUFFLE_PARTITIONS) == str(partitions)
+def test_what_we_set_may_be_set_again(session: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """With a warning: a join for the number before would get the new one, if its query started now."""
+    with caplog.at_level(logging.WARNING, "midstream"):
+        for partitions in (2, 5, 5, 1):
+            assert prepare(session, partitions) == partitions
+            assert session.conf.get(SHUFFLE_PARTITIONS) == str(partitions)
+    told = said(caplog, "whose query has not started", logging.WARNING)
+    assert ["for 2 partitions" in told[0], "for 5 partitions" in told[1]] == [True, True] and len(told) == 2
+
+
+def test_a_join_that_does_not_start_is_not_waited_for(session: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """As that of batch DataFrames, or one whose query has started."""
+    with caplog.at_level(logging.WARNING, "midstream"):
+        prepare(session, 2, is_to_start=False)
+        prepare(session, 5)
+        put_back(session)
+        prepare(session, 3)
+    assert not said(caplog, "whose query has not started", logging.WARNING)
 
 
 def test_what_the_user_has_set_stays(session: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -78,17 +78,21 @@ class ControlFolder:
     def write(self, folder: str, name: str, content: str) -> None:
         """Write a file so that it appears whole."""
         hidden, final = f"{self._root}/{folder}/.{name}", f"{self._root}/{folder}/{name}"
-        with self._files.open_output_stream(hidden) as stream:
-            stream.write(content.encode())
-        self._files.move(hidden, final)
+        try:
+            with self._files.open_output_stream(hidden) as stream:
+                stream.write(content.encode())
+            self._files.move(hidden, final)
+        except OSError as problem:
+            raise SparkError(f"control: {final!r} cannot be written; {problem}") from problem
 
-    def read(self, name: str) -> Any | None:
-        """A JSON file, or None if it is not there."""
+    def read(self, name: str) -> dict[str, Any] | None:
+        """What a JSON file tells; None if it is not there, or was cut off when the machine went down."""
         try:
             with self._files.open_input_stream(f"{self._root}/{name}") as stream:
-                return json.loads(stream.read())
-        except FileNotFoundError:
+                told = json.loads(stream.read())
+        except (FileNotFoundError, ValueError):
             return None
+        return told if isinstance(told, dict) else None
 
 
 @dataclass(frozen=True)
@@ -129,11 +133,11 @@ class Control:
         """Have all cells, or some, change to a plan at the next trigger.
 
         It returns when these cells run the plan. If the query has ended, it returns at once, and they change when it is
-        started again; with ``wait=True`` it waits for that too. With ``wait=False`` it never waits. With
-        `until_complete` it also waits until the states of the new plan miss nothing. Where these fill as they are
-        probed, that takes new rows. Meanwhile `on_progress` is called with the status of the cells.
+        started again; with ``wait=True`` it waits for that too. With ``wait=False`` it does not wait. With
+        `until_complete` it waits in any case, also until the states of the new plan miss nothing. Where these fill as
+        they are probed, that takes new rows. Meanwhile `on_progress` is called with the status of the cells.
 
-        A command that the query refuses raises an error with the reason.
+        If a cell refuses the command, that is an error with the reason. It keeps its plan; other cells may change.
 
         ::
 

@@ -23,21 +23,11 @@ OBSERVATION = "midstream"
 #: In the text of a plan, a join has this name followed by its unique id.
 OPERATOR = "midstream_join"
 _OPERATOR = re.compile(rf"^\W*SubqueryAlias {OPERATOR}_(\w+)", re.MULTILINE)
-_OBSERVED = re.compile(rf"^\W*CollectMetrics {OBSERVATION}_(\w+)", re.MULTILINE)
 
 
 def column_of(cell: int) -> str:
     """The observed metric that carries a cell's report."""
     return f"cell_{cell}"
-
-
-def joins_in(plan: str) -> list[str]:
-    """The names of the joins in the text of a query's plan.
-
-    >>> joins_in("+- ~CollectMetrics midstream_ab12, [max(...) AS cell_0#7]")
-    ['ab12']
-    """
-    return _OBSERVED.findall(plan)
 
 
 def operators_in(plan: str) -> list[str]:
