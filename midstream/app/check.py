@@ -46,13 +46,13 @@ class Comparison:
         return self.missing == 0 and self.extra == 0
 
 
-def require_duckdb() -> None:
+def require_duckdb(command: str) -> None:
     """Raise an error that says what to install if DuckDB is missing; called before the work starts."""
     try:
         import duckdb  # noqa: F401
     except ImportError:
         raise DuckDBMissing(
-            "demo: DuckDB checks the result and is not installed; run: pip install 'midstream[demo]'"
+            f"{command}: DuckDB checks the result and is not installed; run: pip install 'midstream[demo]'"
         ) from None
 
 

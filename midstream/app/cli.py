@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -222,8 +222,10 @@ def bench_engine(
 
     Every answer is checked against DuckDB. Exits with 1 if one is wrong or a target is missed.
     """
+    from midstream.app.check import require_duckdb
     from midstream.lab.bench import engine
 
+    require_duckdb("bench")
     if not engine.run(rows, growth, console):
         raise typer.Exit(1)
 
@@ -252,8 +254,10 @@ def bench_temporal(
 
     Every answer is checked against DuckDB. Exits with 1 if one is wrong or a target is missed.
     """
+    from midstream.app.check import require_duckdb
     from midstream.lab.bench import temporal
 
+    require_duckdb("bench")
     if not temporal.run(window, groups, console):
         raise typer.Exit(1)
 
@@ -321,9 +325,11 @@ def bench_spark(
 
     Every answer is checked against DuckDB. Exits with 1 if one is wrong or a target is missed.
     """
+    from midstream.app.check import require_duckdb
     from midstream.app.scratch import scratch_folder
     from midstream.lab.bench import spark
 
+    require_duckdb("bench")
     with scratch_folder("bench", folder) as place:
         holds = spark.run(place, quick, console)
     if not holds:
@@ -387,12 +393,22 @@ def _query_text(query_file: Path | None, text: str | None) -> str:
 
 
 def main() -> None:
-    """What the console script `midstream` calls: errors of ours are one line, not a traceback."""
+    """What the console script `midstream` calls: errors of ours, and missing extras, are one line, not a traceback."""
     try:
         app()
     except MidstreamError as error:
-        errors.print(f"[bold red]error[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(2)
+        _end(str(error))
+    except ModuleNotFoundError as missing:
+        from midstream.app.doctor import OPTIONAL
+
+        if missing.name not in OPTIONAL:
+            raise
+        _end(f"{missing.name} is not installed; run: pip install 'midstream[{OPTIONAL[missing.name]}]'")
+
+
+def _end(problem: str) -> NoReturn:
+    errors.print(f"[bold red]error[/] {escape(problem)}", highlight=False, soft_wrap=True)
+    sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -56,11 +56,11 @@ def migrate(
     until_complete: Annotated[
         bool, typer.Option("--until-complete", help="Wait until the states of the new plan miss nothing, too.")
     ] = False,
-    timeout: Annotated[float, typer.Option(min=0, help="Wait for at most so many seconds.")] = 600.0,
+    timeout: Annotated[float, typer.Option(min=1, help="Wait for at most so many seconds.")] = 600.0,
 ) -> None:
     """Change the plan of all cells, or of some, at the next trigger.
 
-    A command that the query refuses is told with the reason and changes nothing. Exits with 2 then.
+    A cell that cannot follow refuses, tells why, and keeps its plan; the exit code is 2 then.
     """
     control = _open_control(context)
     with Live(console=console, refresh_per_second=4) if console.is_terminal else nullcontext() as live:

@@ -22,7 +22,7 @@ BATCH_MICROSECONDS = 1_000_000
 
 def run(orders: int, seed: int, console: Console) -> bool:
     """Runs the demo; whether the results were right."""
-    require_duckdb()
+    require_duckdb("demo")
     workload = shop(orders=orders, seed=seed)
     console.rule("[bold]Midstream: four streams, one running join")
     console.print(workload.text, style="cyan", highlight=False, soft_wrap=True)

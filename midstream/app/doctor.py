@@ -157,9 +157,10 @@ def _package_for_spark(package: str, first: str, beyond: str | None, wanted: boo
             package, f"missing; Spark's stateful operators in Python need it; {advice}", False if wanted else None
         )
     if _numbers(found) < _numbers(first):
-        return Finding(package, f"{found}, but joins on Spark need {first} or newer; {advice}", False)
+        told = f"{found}, but joins on Spark need {first} or newer; {advice}"
+        return Finding(package, told, False if wanted else None)
     if beyond is not None and _numbers(found) >= _numbers(beyond):
-        return Finding(package, f"{found}, but PySpark needs one below {beyond}; {advice}", False)
+        return Finding(package, f"{found}, but PySpark needs one below {beyond}; {advice}", False if wanted else None)
     if package == "pyspark" and _numbers(found)[:2] > _numbers(NEWEST_PYSPARK):
         return Finding(package, f"{found}; joins on Spark were tested with {first} to {NEWEST_PYSPARK}", None)
     return Finding(package, found)
@@ -191,7 +192,8 @@ def _worker_python(wanted: bool) -> Finding:
         return Finding("PYSPARK_PYTHON", "not set; local workers run the interpreter of the driver")
     found = shutil.which(chosen)
     if found is None:
-        return Finding("PYSPARK_PYTHON", f"{chosen} cannot be run; unset it or set it to {sys.executable}", False)
+        told = f"{chosen} cannot be run; unset it or set it to {sys.executable}"
+        return Finding("PYSPARK_PYTHON", told, False if wanted else None)
     if os.path.realpath(found) == os.path.realpath(sys.executable) or not wanted:
         return Finding("PYSPARK_PYTHON", chosen)
     told = f"{chosen}, another than this one; it needs Midstream and the same packages, or set it to {sys.executable}"

@@ -17,6 +17,7 @@ from pathlib import Path
 from rich.console import Console
 
 from midstream.app import scratch
+from midstream.app.check import require_duckdb
 from midstream.app.doctor import JAVA_ADVICE, find_java, missing_for_spark
 from midstream.app.soak_picture import draw
 from midstream.app.soak_report import report, report_growth, tell
@@ -60,6 +61,7 @@ def _require() -> None:
     missing = missing_for_spark()
     if missing:
         raise SparkError(f"soak: missing: {', '.join(missing)}; run: pip install 'midstream[spark,demo,plots]'")
+    require_duckdb("soak")
     java = find_java()
     if java is None or not java.ok:
         raise SparkError(f"soak: Spark needs Java 17 or newer; {JAVA_ADVICE}")

@@ -114,3 +114,37 @@ def test_what_cannot_run_says_why_in_one_line(midstream: Midstream, args: list[s
     assert run.stdout == ""
     assert run.stderr.startswith(f"error {message}")
     assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["demo", "--embedded"], ["bench", "engine"], ["bench", "temporal"], ["bench", "spark", "--quick"], ["soak"]],
+)
+def test_what_duckdb_checks_asks_for_it_first(
+    midstream: Midstream, monkeypatch: pytest.MonkeyPatch, args: list[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    run = midstream(*args)
+    assert run.returncode == 2
+    assert "DuckDB checks the result and is not installed; run: pip install 'midstream[demo]'" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [("matplotlib", "error matplotlib is not installed; run: pip install 'midstream[plots]'"), ("q", None)],
+)
+def test_a_missing_extra_is_one_line(
+    midstream: Midstream, monkeypatch: pytest.MonkeyPatch, module: str, told: str | None
+) -> None:
+    """Also where nobody has asked for it first; what is no extra of ours is a defect, and shows where."""
+
+    def app() -> None:
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    monkeypatch.setattr(cli, "app", app)
+    if told is None:
+        with pytest.raises(ModuleNotFoundError):
+            cli.main()
+        return
+    run = midstream()
+    assert run.returncode == 2 and run.stderr.strip() == told

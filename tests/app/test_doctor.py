@@ -54,6 +54,10 @@ def test_without_pyspark_nothing_of_spark_is_bad(versions: dict[str, str], monke
     versions.clear()
     monkeypatch.setattr(doctor, "find_java", lambda: None)
     assert [find(what).ok for what in ("pyspark", "pandas", "protobuf", "java", "connect")] == [None] * 5
+    versions.update(pandas="3.0.1", protobuf="4.25.1")
+    monkeypatch.setenv("PYSPARK_PYTHON", "/nowhere/python")
+    assert [find(what).ok for what in ("pandas", "protobuf", "PYSPARK_PYTHON")] == [None] * 3
+    assert "3.0.1, but PySpark needs one below 3" in find("pandas").value
 
 
 def java(folder: Path, version: str) -> Path:
