@@ -20,7 +20,8 @@ SLOW = {
     "docs/how-to/restart-a-spark-job.md",
 }
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
 def name(page: Path) -> str:
@@ -57,6 +58,15 @@ def test_code_runs_and_prints_what_the_page_shows(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in LINK.findall(page.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{target} is not there"
+    for target, anchor in LINK.findall(BLOCK.sub("", page.read_text(encoding="utf-8"))):
+        if "://" in target:
+            continue
+        found = page.parent / target if target else page
+        assert found.exists(), f"{target} is not there"
+        assert not anchor or anchor in anchors(found), f"{target} has no heading #{anchor}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of a page's headings, as a browser of the repository makes them."""
+    headings = HEADING.findall(BLOCK.sub("", page.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
